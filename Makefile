@@ -1,0 +1,81 @@
+# The two commands are `make table2` and `make test`; both make their environment first. `make help` lists the rest.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+CORES ?= all
+PYTEST_ARGS ?=
+# Any Python 3.11 or 3.12 that really starts (a version manager's shim may exist without one behind it).
+PYTHON ?= $(shell for p in python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && { echo $$p; break; }; done)
+
+# llama-cpp-python is compiled here: leave out its image library and llama.cpp's tools, use every core.
+export CMAKE_ARGS := -DLLAVA_BUILD=OFF -DCMAKE_PROJECT_llama.cpp_INCLUDE=$(CURDIR)/envs/llama_cpp.cmake
+export CMAKE_BUILD_PARALLEL_LEVEL := $(shell nproc 2>/dev/null || echo 2)
+UV := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes --build-constraints envs/build.lock
+
+SOURCES := src workflow/scripts tests benchmarks minibench
+TABLES := results/table2.csv results/evidence.csv results/table2.png
+
+.PHONY: help env dev-env table2 test lint format lock minibench-env minibench clean
+
+help:  ## this list
+	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'
+
+$(BIN)/uv: envs/uv.lock
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or 3.12 found on PATH (tried python3.12, python3.11, python3, python)." \
+		"Install one, or say PYTHON=/path/to/python."; exit 1; }
+	@command -v c++ >/dev/null || { echo "No C++ compiler (c++) found on PATH; llama-cpp-python is compiled from source." \
+		"Install one, such as Debian's g++."; exit 1; }
+	@echo "Making the environment $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/uv.lock
+	@touch $@
+
+$(VENV)/.run: $(BIN)/uv envs/requirements.lock envs/build.lock envs/llama_cpp.cmake
+	@echo "Installing pinned packages; compiling llama-cpp-python takes a few minutes the first time"
+	@start=$$SECONDS; $(UV) -r envs/requirements.lock && echo "Installed in $$((SECONDS - start)) s"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run envs/requirements-dev.lock
+	@$(UV) -r envs/requirements-dev.lock
+	@touch $@
+
+env: $(VENV)/.run  ## the environment for runs
+dev-env: $(VENV)/.dev  ## the environment for tests
+
+table2: env  ## the embedded default run -> results/table2.csv
+	@$(BIN)/snakemake --cores $(CORES) $(TABLES)
+	@PYTHONPATH=src $(BIN)/python -m lmev2 show table2
+
+lint: dev-env  ## formatting, types, workflow lint
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/mypy
+	@$(BIN)/snakefmt --check Snakefile rules
+	@$(BIN)/snakemake --lint
+
+format: dev-env  ## rewrite the code in the project's format
+	@$(BIN)/ruff check --fix $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+	@$(BIN)/snakefmt Snakefile rules
+
+test: lint  ## lint and the whole test suite
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lock: dev-env  ## pin everything anew from pyproject.toml (writes envs/*.lock and envs/lmev2.yaml)
+	@$(BIN)/python envs/lock.py
+
+minibench-env: $(BIN)/uv  ## the environment that records the shipped data root
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv-minibench
+	@VIRTUAL_ENV=$(CURDIR)/.venv-minibench $(BIN)/uv pip install --quiet --require-hashes -r minibench/requirements.lock
+
+minibench: minibench-env  ## record resources/minibench again (needs Chromium)
+	@.venv-minibench/bin/python -m minibench.record
+	@.venv-minibench/bin/python -m minibench.build
+
+clean:  ## remove results; the call cache and the environment stay
+	@rm -rf results/* .snakemake

@@ -1,0 +1,62 @@
+"""The checked configuration as a plan, wildcard constraints, and the params that every rule shares. No rules."""
+
+import sys
+from pathlib import Path
+
+# Makes the library importable here and in scripts without installing it, also with --directory.
+sys.path.insert(0, f"{workflow.basedir}/src")
+
+from snakemake.exceptions import WorkflowError
+
+from lmev2.config import ConfigError, load_config
+from lmev2.plan import Plan
+
+try:
+    PLAN = Plan(load_config(config), Path(workflow.basedir))
+except ConfigError as error:
+    raise WorkflowError(str(error)) from None
+
+RESULTS = PLAN.results
+
+
+wildcard_constraints:
+    shard="|".join(PLAN.trajectory_shards),
+    qshard="|".join(PLAN.question_shards),
+    pool="|".join(PLAN.pools()) or "none",
+    method="|".join(PLAN.config.run.methods),
+    tier="|".join(PLAN.config.run.tiers),
+
+
+def spec_of(rule_name):
+    """A params function: the canonical JSON of every setting that can change the rule's output."""
+    return lambda wildcards: PLAN.spec(rule_name, dict(wildcards.items()))
+
+
+def data_files(_wildcards):
+    """Files of the data root; a missing one is a clear error before any job runs."""
+    if PLAN.config.data.hub is not None:
+        return [f"{RESULTS}/data/fetched.json"]
+    try:
+        return PLAN.data_files()
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def prompt(name):
+    """A prompt file; an input of the rules that use it, so that an edit reruns them."""
+    return f"{workflow.basedir}/workflow/prompts/{name}.md"
+
+
+def sql(name):
+    """A query file; an input of the rules that use it."""
+    return f"{workflow.basedir}/workflow/sql/{name}.sql"
+
+
+def scored(stage):
+    """Every shard of a stage (contexts, answers, scores) for all methods and tiers."""
+    return expand(
+        f"{RESULTS}/{stage}/{{method}}/{{tier}}/{{qshard}}.parquet",
+        method=PLAN.config.run.methods,
+        tier=PLAN.config.run.tiers,
+        qshard=PLAN.question_shards,
+    )

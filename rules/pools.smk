@@ -1,0 +1,61 @@
+"""Memory pools, made once per trajectory."""
+
+
+rule build_raw_state:
+    """Raw-state slices: each state with its neighbours."""
+    input:
+        trajectories=rules.ingest_dataset.output.trajectories,
+        states=rules.ingest_dataset.output.states,
+    output:
+        f"{RESULTS}/pools/raw_state/{{shard}}.parquet",
+    log:
+        f"{RESULTS}/logs/build_raw_state/{{shard}}.log",
+    params:
+        spec=spec_of("build_raw_state"),
+        code=PLAN.code("build_raw_state"),
+    message:
+        "Cutting raw-state slices of trajectory shard {wildcards.shard}"
+    script:
+        "../workflow/scripts/build_raw_state.py"
+
+
+rule generate_note:
+    """A procedure note and a hint note per trajectory."""
+    input:
+        trajectories=rules.ingest_dataset.output.trajectories,
+        states=rules.ingest_dataset.output.states,
+    output:
+        procedure=f"{RESULTS}/pools/procedure_note/{{shard}}.parquet",
+        hint=f"{RESULTS}/pools/hint_note/{{shard}}.parquet",
+    log:
+        f"{RESULTS}/logs/generate_note/{{shard}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/generate_note/{{shard}}.tsv"
+    params:
+        spec=spec_of("generate_note"),
+        code=PLAN.code("generate_note"),
+    message:
+        "Writing notes of trajectory shard {wildcards.shard}"
+    script:
+        "../workflow/scripts/generate_note.py"
+
+
+rule embed_pool:
+    """Vectors of a pool's entries."""
+    input:
+        pool=f"{RESULTS}/pools/{{pool}}/{{shard}}.parquet",
+        trajectories=rules.ingest_dataset.output.trajectories,
+        states=rules.ingest_dataset.output.states,
+    output:
+        f"{RESULTS}/embeddings/{{pool}}/{{shard}}.parquet",
+    log:
+        f"{RESULTS}/logs/embed_pool/{{pool}}/{{shard}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/embed_pool/{{pool}}/{{shard}}.tsv"
+    params:
+        spec=spec_of("embed_pool"),
+        code=PLAN.code("embed_pool"),
+    message:
+        "Embedding {wildcards.pool}, trajectory shard {wildcards.shard}"
+    script:
+        "../workflow/scripts/embed_pool.py"

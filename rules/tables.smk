@@ -1,0 +1,62 @@
+"""All rows in one DuckDB file, and the tables as SQL over it."""
+
+
+rule collect_scores:
+    """Every row of the run in one DuckDB file with the views that tables use. A DuckDB file has one writer."""
+    input:
+        questions=rules.select_questions.output.questions,
+        contexts=scored("contexts"),
+        answers=scored("answers"),
+        scores=scored("scores"),
+        views=sql("views"),
+    output:
+        f"{RESULTS}/metrics.duckdb",
+    log:
+        f"{RESULTS}/logs/collect_scores.log",
+    params:
+        spec=spec_of("collect_scores"),
+        code=PLAN.code("collect_scores"),
+    message:
+        "Collecting all rows"
+    script:
+        "../workflow/scripts/collect_scores.py"
+
+
+rule export_table2:
+    """Accuracy by category and query latency of every method and tier (paper, Table 2)."""
+    input:
+        database=rules.collect_scores.output,
+        query=sql("table2"),
+    output:
+        csv=f"{RESULTS}/table2.csv",
+        md=f"{RESULTS}/table2.md",
+    log:
+        f"{RESULTS}/logs/export_table2.log",
+    params:
+        spec=spec_of("export_table"),
+        code=PLAN.code("export_table"),
+        title="Accuracy and query latency",
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table.py"
+
+
+rule export_evidence:
+    """What reached the reader: evidence coverage, gold support and context tokens of every method and tier."""
+    input:
+        database=rules.collect_scores.output,
+        query=sql("evidence"),
+    output:
+        csv=f"{RESULTS}/evidence.csv",
+        md=f"{RESULTS}/evidence.md",
+    log:
+        f"{RESULTS}/logs/export_evidence.log",
+    params:
+        spec=spec_of("export_table"),
+        code=PLAN.code("export_table"),
+        title="Evidence in the context",
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table.py"
