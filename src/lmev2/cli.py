@@ -1,0 +1,40 @@
+"""The command line: ``show`` prints a table of a finished run and says where everything lies."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmev2.tables.export import markdown_table
+
+_TABLES = {"table2": "Accuracy and query latency", "evidence": "Evidence in the context"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status: 0, or 1 when there is nothing to show."""
+    parser = argparse.ArgumentParser(prog="lmev2", description="Look at the results of a run.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    show = commands.add_parser("show", help="print the tables of a finished run")
+    show.add_argument("table", choices=["table2"], help="which table; table2 comes with the evidence table")
+    show.add_argument("--results", type=Path, default=Path("results"), help="folder of the run (default: results)")
+    options = parser.parse_args(arguments)
+    return show_tables(options.results)
+
+
+def show_tables(results: Path) -> int:
+    """Print table 2, the evidence table beside it, and where figures and logs lie."""
+    missing = [name for name in _TABLES if not (results / f"{name}.csv").is_file()]
+    if missing:
+        wanted = " ".join(str(results / f"{name}.csv") for name in missing)
+        print(f"{results} has no finished run: found no {wanted}. Make it with: snakemake --cores all {wanted}", file=sys.stderr)
+        return 1
+    for name, title in _TABLES.items():
+        with (results / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        print(f"\n{title} ({results / f'{name}.csv'})\n\n{markdown_table(header, rows)}")
+    print(f"\nNotes on the run: {results / 'table2.md'}. Figure: {results / 'table2.png'} (and .pdf). Logs: {results / 'logs'}/")
+    print(f"Every row (contexts, answers, scores): {results / 'metrics.duckdb'}")
+    return 0

@@ -1,0 +1,142 @@
+"""The configuration, checked before the DAG exists: unknown keys, unknown names and impossible values are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from lmev2.memory.settings import Method, RenderSettings
+from lmev2.models.settings import EmbedderSettings, JudgeSettings, ReaderSettings
+from lmev2.pools.settings import NoteSettings
+from lmev2.settings import Settings
+
+Tier = Literal["small", "medium"]
+
+
+class HubSettings(Settings):
+    """A data set on the Hugging Face hub, fetched into ``data.root`` by the target ``fetch_dataset``."""
+
+    repo: str = "xiaowu0162/longmemeval-v2"
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
+
+
+class DataSettings(Settings):
+    """Where the data root lies. ``{pipeline}`` stands for the folder of the Snakefile; other relative paths are
+    relative to the working directory (Snakemake's ``--directory``)."""
+
+    root: str
+    hub: HubSettings | None = None
+
+
+class RunSettings(Settings):
+    """What is evaluated: rows and tiers of the table, and how many questions (null: all)."""
+
+    methods: Annotated[list[str], Field(min_length=1)]
+    tiers: Annotated[list[Tier], Field(min_length=1)]
+    questions: Annotated[int, Field(ge=1)] | None = None
+    seed: int = 0
+
+
+class ShardSettings(Settings):
+    """Units of work: trajectories and questions are spread over so many hash buckets."""
+
+    trajectories: Annotated[int, Field(ge=1, le=999)] = 2
+    questions: Annotated[int, Field(ge=1, le=999)] = 2
+
+
+class PoolSettings(Settings):
+    """How pools are made: radius of a raw-state slice in states, and the notes."""
+
+    slice_radius: Annotated[int, Field(ge=0)] = 1
+    note: NoteSettings = NoteSettings()
+
+
+class ModelRoles(Settings):
+    """The models by role."""
+
+    reader: ReaderSettings
+    judge: JudgeSettings
+    embedder: EmbedderSettings
+
+
+class ErrorSettings(Settings):
+    """Rows with an error kind that a job lets through before it fails."""
+
+    allow: Annotated[int, Field(ge=0)] = 0
+
+
+class TimingSettings(Settings):
+    """Cores that Snakemake grants to jobs that run a local model; keep it at the machine's cores so that two such jobs
+    never share them."""
+
+    local_model_threads: Annotated[int, Field(ge=1)] = 2
+
+
+class Config(Settings):
+    """The whole configuration."""
+
+    data: DataSettings
+    results: str = "results"
+    cache: str = ".cache"
+    run: RunSettings
+    shards: ShardSettings = ShardSettings()
+    pools: PoolSettings = PoolSettings()
+    methods: dict[str, Method]
+    render: RenderSettings = RenderSettings()
+    models: ModelRoles
+    errors: ErrorSettings = ErrorSettings()
+    timing: TimingSettings = TimingSettings()
+
+    @model_validator(mode="after")
+    def _known_methods(self) -> Config:
+        missing = [name for name in self.run.methods if name not in self.methods]
+        if missing:
+            raise ValueError(f"run.methods names {missing}, but methods defines only {sorted(self.methods)}")
+        if len(set(self.run.methods)) != len(self.run.methods) or len(set(self.run.tiers)) != len(self.run.tiers):
+            raise ValueError("run.methods and run.tiers must not name anything twice")
+        return self
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message lists every problem with its place."""
+
+
+def resolve_methods(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Fill in ``inherits``: a row starts from the named row's keys and replaces whole values.
+
+    Raises:
+        ConfigError: the named row does not exist, or rows inherit in a circle.
+    """
+
+    def resolve(name: str, chain: tuple[str, ...]) -> dict[str, Any]:
+        if name not in rows:
+            raise ConfigError(f"methods.{chain[-1]} inherits {name!r}, which is not defined; known: {sorted(rows)}")
+        if name in chain:
+            raise ConfigError(f"methods inherit in a circle: {' -> '.join((*chain, name))}")
+        row = dict(rows[name])
+        parent = row.pop("inherits", None)
+        return {**resolve(parent, (*chain, name)), **row} if parent else row
+
+    return {name: resolve(name, ()) for name in rows}
+
+
+def load_config(raw: Mapping[str, Any]) -> Config:
+    """Check a configuration mapping, as Snakemake merged it.
+
+    Raises:
+        ConfigError: lists each problem as ``place: what is wrong (found …)``.
+    """
+    data = dict(raw)
+    methods = data.get("methods")
+    if isinstance(methods, Mapping) and all(isinstance(row, Mapping) for row in methods.values()):
+        data["methods"] = resolve_methods(methods)
+    try:
+        return TypeAdapter(Config).validate_python(data)
+    except ValidationError as error:
+        lines = [
+            f"  {'.'.join(str(part) for part in item['loc']) or 'config'}: {item['msg']} (found {item['input']!r:.80})"
+            for item in error.errors()
+        ]
+        raise ConfigError("the configuration has problems:\n" + "\n".join(lines)) from error

@@ -1,0 +1,1 @@
+"""The data stage: an official data root becomes checked Parquet tables."""

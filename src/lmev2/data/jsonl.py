@@ -1,0 +1,125 @@
+"""Reading JSON lines: one line in memory at a time, hashed on the way; a bad line is a problem with number and id."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmev2.data.errors import Problems
+
+# Half of a surrogate pair: legal in JSON text, no character, and not storable as UTF-8.
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+@dataclass(frozen=True)
+class JsonLine:
+    """A line that holds a JSON object.
+
+    Attributes:
+        file: path below the data root.
+        number: line number, from 1.
+        label: what the line is about, such as ``question '01307e07'``, for messages.
+        id: the object's id where it has a text one, else None.
+        value: the object.
+    """
+
+    file: str
+    number: int
+    label: str
+    id: str | None
+    value: dict[str, Any]
+
+
+class JsonLinesFile:
+    """A JSON-lines file, read once.
+
+    Lines end at ``\\n`` only: U+2028, U+2029 and U+0085 are legal inside JSON strings. Blank lines are passed over.
+
+    Args:
+        root: the data root.
+        file: path below the root.
+        kind: what a line describes (``question``), for messages.
+        id_key: the field that holds its id.
+        problems: takes the lines that are no JSON object.
+        on_bytes: called with the length of each line read.
+
+    Attributes:
+        size: bytes read so far.
+        replaced: texts in which a lone surrogate was replaced by U+FFFD.
+        broken_ids: ids of lines that could not be read, as far as they can be made out.
+    """
+
+    def __init__(
+        self, root: Path, file: str, kind: str, id_key: str, problems: Problems, on_bytes: Callable[[int], None]
+    ):
+        self._path = root / file
+        self._file = file
+        self._kind = kind
+        self._id_key = id_key
+        self._id_pattern = re.compile(rb'"%s"\s*:\s*"([^"\\]*)"' % re.escape(id_key).encode())
+        self._problems = problems
+        self._on_bytes = on_bytes
+        self._digest = hashlib.sha256()
+        self.size = 0
+        self.replaced = 0
+        self.broken_ids: set[str] = set()
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the bytes read so far: of the file, once it is read to its end."""
+        return self._digest.hexdigest()
+
+    def __iter__(self) -> Iterator[JsonLine]:
+        with self._path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                self._digest.update(raw)
+                self.size += len(raw)
+                self._on_bytes(len(raw))
+                line = self._parse(number, raw) if raw.strip() else None
+                if line is not None:
+                    yield line
+
+    def _parse(self, number: int, raw: bytes) -> JsonLine | None:
+        try:
+            value = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            torn = "" if raw.endswith(b"\n") else "; the file ends inside this line, so it was cut: fetch it again"
+            self._refuse(number, raw, f"found malformed JSON ({error}), expected one JSON object{torn}")
+            return None
+        if not isinstance(value, dict):
+            self._refuse(number, raw, f"found {type(value).__name__} {value!r:.60}, expected a JSON object")
+            return None
+        if _SURROGATE_ESCAPE.search(raw):
+            value = self._without_surrogates(value)
+        identifier = value.get(self._id_key)
+        label = f"{self._kind} {identifier!r:.80}" if identifier is not None else f"{self._kind} without id"
+        return JsonLine(self._file, number, label, identifier if isinstance(identifier, str) else None, value)
+
+    def _refuse(self, number: int, raw: bytes, text: str) -> None:
+        match = self._id_pattern.search(raw)
+        label = None
+        if match is not None:
+            identifier = match[1].decode("utf-8", "replace")
+            self.broken_ids.add(identifier)
+            label = f"{self._kind} {identifier!r:.80}"
+        self._problems.add(text, file=self._file, line=number, id=label)
+
+    def _without_surrogates(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self._without_surrogates(key): self._without_surrogates(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._without_surrogates(item) for item in value]
+        if not isinstance(value, str):
+            return value
+        clean = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        self.replaced += clean != value
+        return clean
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,228 @@
+"""LanceDB index of a pool, and exact search within a haystack.
+
+Search is a full scan of the entries of the haystack's trajectories (no approximate index), so its result equals a
+brute-force cosine ranking. LanceDB computes distances in 32 bits and orders ties arbitrarily; candidates are therefore
+scored again in 64 bits, with a
+margin wide enough to hold everything that could belong to the result, and ties are broken by haystack order, then by
+state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lancedb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from lancedb.query import LanceVectorQueryBuilder
+
+from lmev2.rows import EMBEDDING, POOL_ENTRY, read_rows
+
+_TABLE = "entries"
+# 32-bit cosine distances may be about 1e-6 off; within this margin they do not decide the order.
+_MARGIN = 1e-5
+_SPARE = 8
+
+
+class PoolIndexError(RuntimeError):
+    """An index that is missing, damaged or does not fit its pool; the message says which files to delete."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A pool entry found by a search; ``score`` is its cosine similarity."""
+
+    entry_id: str
+    trajectory_id: str
+    first_state: int
+    last_state: int
+    center_state: int
+    payload: dict[str, Any]
+    score: float
+
+
+def build_index(
+    pool: str, pool_files: Sequence[Path], embedding_files: Sequence[Path], target: Path, manifest: Path
+) -> dict[str, Any]:
+    """Write the LanceDB folder ``target`` and ``manifest`` from a pool's shards and their embeddings.
+
+    Pool shard i and embedding shard i must hold the same entries in the same order.
+
+    Returns:
+        The manifest: pool, entries, dimension and ``digest``, a SHA-256 over ids, payloads and vectors.
+
+    Raises:
+        PoolIndexError: a shard and its embeddings do not agree.
+    """
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    dimension = _dimension(embedding_files)
+    schema = pa.schema(
+        [
+            pa.field("entry_id", pa.string()),
+            pa.field("trajectory_id", pa.string()),
+            pa.field("first_state", pa.int32()),
+            pa.field("last_state", pa.int32()),
+            pa.field("center_state", pa.int32()),
+            pa.field("payload", pa.string()),
+            pa.field("vector", pa.list_(pa.float32(), dimension)),
+        ]
+    )
+    digest = hashlib.sha256()
+    counter = [0]
+    mismatches: list[PoolIndexError] = []  # LanceDB wraps what its input iterator raises into a RuntimeError
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            for pool_file, embedding_file in zip(pool_files, embedding_files, strict=True):
+                yield from _joined_batches(pool_file, embedding_file, schema, digest, counter)
+        except PoolIndexError as error:
+            mismatches.append(error)
+            raise
+
+    database = lancedb.connect(str(target))
+    try:
+        database.create_table(_TABLE, data=pa.RecordBatchReader.from_batches(schema, batches()), mode="overwrite")
+    except RuntimeError:
+        if mismatches:
+            raise mismatches[0] from None
+        raise
+    facts = {"pool": pool, "entries": counter[0], "dimension": dimension, "digest": digest.hexdigest()}
+    manifest.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    return facts
+
+
+def _dimension(embedding_files: Sequence[Path]) -> int:
+    for path in embedding_files:
+        for row in read_rows(path, EMBEDDING, batch_size=1):
+            return len(row["vector"])
+    raise PoolIndexError(
+        "no entry to index: every embedding shard is empty; looked in "
+        + ", ".join(str(path) for path in embedding_files)
+    )
+
+
+def _joined_batches(
+    pool_file: Path, embedding_file: Path, schema: pa.Schema, digest: Any, counter: list[int]
+) -> Iterator[pa.RecordBatch]:
+    entries = read_rows(pool_file, POOL_ENTRY)
+    with pq.ParquetFile(embedding_file) as file:
+        for batch in file.iter_batches(batch_size=1024):
+            payloads = []
+            for entry_id in batch.column("entry_id").to_pylist():
+                entry = next(entries, None)
+                if entry is None or entry["entry_id"] != entry_id:
+                    raise PoolIndexError(
+                        f"{embedding_file} does not fit {pool_file}: expected entry {entry and entry['entry_id']}, "
+                        f"found {entry_id}; delete both and run again"
+                    )
+                payloads.append(entry["payload"])
+                digest.update(f"{entry_id}\n{entry['payload']}\n".encode())
+            flat = batch.column("vector").flatten().to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+            digest.update(flat.tobytes())
+            counter[0] += len(payloads)
+            columns = [batch.column(name) for name in schema.names if name not in ("payload", "vector")]
+            vectors = pa.FixedSizeListArray.from_arrays(
+                pa.array(flat, pa.float32()), schema.field("vector").type.list_size
+            )
+            yield pa.RecordBatch.from_arrays([*columns, pa.array(payloads, pa.string()), vectors], schema=schema)
+    if (left := next(entries, None)) is not None:
+        raise PoolIndexError(
+            f"{embedding_file} lacks entry {left['entry_id']} of {pool_file}; delete both and run again"
+        )
+
+
+class PoolIndex:
+    """A pool's index, open for search. Thread-safe for reading."""
+
+    def __init__(self, folder: Path, manifest: Path):
+        """Open an index.
+
+        Raises:
+            PoolIndexError: folder or manifest are missing or cannot be read, or do not belong together.
+        """
+        try:
+            self.manifest: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))
+            self._table = lancedb.connect(str(folder)).open_table(_TABLE)
+            rows = self._table.count_rows()
+        except Exception as error:  # lancedb raises many kinds, all of which mean the same here
+            raise PoolIndexError(
+                f"cannot open the index {folder} ({error}); delete it and {manifest}, and run again"
+            ) from error
+        if rows != self.manifest["entries"]:
+            raise PoolIndexError(
+                f"the index {folder} holds {rows} entries, its manifest says {self.manifest['entries']}; "
+                f"delete it and {manifest}, and run again"
+            )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the index's content."""
+        return str(self.manifest["digest"])
+
+    def _nearest(self, vector: npt.NDArray[np.float32]) -> LanceVectorQueryBuilder:
+        query = self._table.search(vector, vector_column_name="vector")
+        assert isinstance(query, LanceVectorQueryBuilder)  # what a search for a vector returns
+        return query.distance_type("cosine")
+
+    def search(self, vector: npt.NDArray[np.float32], haystack: Sequence[str], k: int) -> list[Hit]:
+        """The k entries of the haystack most similar to ``vector``, best first.
+
+        Args:
+            vector: shape (dimension,), L2-normalised.
+            haystack: trajectory ids in haystack order; only their entries are searched.
+            k: how many.
+
+        Returns:
+            At most k hits; ties stand in haystack order, then by centre state.
+        """
+        if not haystack or k <= 0:
+            return []
+        names = ", ".join("'" + name.replace("'", "''") + "'" for name in haystack)
+        limit = k + _SPARE
+        while True:
+            found = (
+                self._nearest(vector)
+                .where(f"trajectory_id IN ({names})", prefilter=True)
+                .bypass_vector_index()
+                .limit(limit)
+                .to_arrow()
+            )
+            distances = found.column("_distance").to_numpy()
+            if len(distances) < limit or distances[-1] - distances[k - 1] > _MARGIN:
+                return _rank(found, vector, haystack)[:k]
+            limit *= 2
+
+
+def _rank(found: pa.Table, vector: npt.NDArray[np.float32], haystack: Sequence[str]) -> list[Hit]:
+    rows = found.drop_columns(["_distance", "vector"]).to_pylist()
+    if not rows:
+        return []
+    matrix = found.column("vector").combine_chunks().flatten().to_numpy().reshape(len(rows), -1)
+    scores = cosine(matrix, vector)
+    position = {name: number for number, name in enumerate(haystack)}
+    order = sorted(
+        range(len(rows)), key=lambda i: (-scores[i], position[rows[i]["trajectory_id"]], rows[i]["center_state"])
+    )
+    return [Hit(**{**rows[i], "payload": json.loads(rows[i]["payload"])}, score=float(scores[i])) for i in order]
+
+
+def cosine(matrix: npt.NDArray[np.float32], vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Cosine similarity of each row of ``matrix`` (n, d) with ``vector`` (d,), in 64 bits; 0 for zero vectors.
+
+    Sums row by row (not through BLAS), so that equal rows get equal scores wherever they stand, which ties depend on.
+    """
+    rows = matrix.astype(np.float64)
+    query = vector.astype(np.float64)
+    norms = np.sqrt((rows * rows).sum(axis=1)) * np.sqrt((query * query).sum())
+    dots = (rows * query).sum(axis=1)
+    scores: npt.NDArray[np.float64] = np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0)
+    return scores

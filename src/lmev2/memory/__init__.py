@@ -1,0 +1,1 @@
+"""Memory systems: from a question's text and image to a memory context."""

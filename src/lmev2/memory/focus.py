@@ -1,0 +1,229 @@
+"""Focused rendering: of large trees, only the lines that bear on a question.
+
+Trees are folded into units (:mod:`lmev2.memory.focus_units`); a unit's score is the overlap of its words with the
+question's, weighted by rarity, with bonuses for pairs of neighbouring words and for quoted labels. Rarity (inverse
+document frequency) is taken over the distinct units of the trees at hand, so that words that stand on every line of a
+page weigh little. Units gain from related neighbours, from the section that they stand in, and from being new
+compared with the tree before: what an action changed is what questions about behaviour ask for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lmev2.memory.focus_query import Query, analyse
+from lmev2.memory.focus_units import Unit, fold
+from lmev2.tree import FIELD_ROLES, Tree
+
+GAP = "…"
+
+_LENGTH_WEIGHT = 0.4  # how much a long line's score is reduced; 0 not at all, 1 in proportion to its length
+_PAIR_BONUS = 0.5
+_PHRASE_BONUS = 1.5
+_NEIGHBOUR_SHARE = (0.45, 0.2)  # of a score, to units one and two away
+_SECTION_SHARE = 0.25  # of the score of the heading or named part that a unit stands in
+_NEW_BONUS = 0.7
+_ROLE_BONUS = 1.2  # per interface word of the question that speaks of lines of this role
+_ROLE_WORDS = 2
+_NEW_AT_MOST = 0.5  # a tree with a larger share of new units is another page, not a change of the one before
+_BASE = {
+    "alert": 0.6,
+    "RootWebArea": 0.3,
+    "heading": 0.3,
+    "sectionheader": 0.3,
+    "row": 0.2,
+    "list": 0.15,
+    "tablist": 0.3,
+}
+_FIELD_BASE = 0.25
+_TEXT_BASE = 0.1
+_LANDMARK_FACTOR = 0.25  # of the base score and the section's share, in navigation, banners and footers
+
+
+@dataclass
+class _Candidate:
+    tree: int
+    number: int  # of the unit in its tree
+    score: float
+
+
+def focus_lines(query: str, trees: Sequence[str], budget_chars: int, seen: set[str] | None = None) -> list[str | None]:
+    """Excerpts of trees: the lines that bear on a question, with the lines needed to understand them.
+
+    Units are taken by falling score over all trees until the budget is spent, so that a tree gets as much of it as its
+    lines deserve. Each comes with the named parts around it, its section's heading and, for a table row, the row of
+    column headers, unless the excerpt has them already. Lines left out between two shown ones are marked by ``…``.
+
+    Args:
+        query: the question's text; instructions on the answer's form are ignored, choices of a multiple-choice
+            question count half.
+        trees: accessibility trees in order, such as the states of a slice.
+        budget_chars: characters that all excerpts together may have.
+        seen: lines that the same context shows already, without ids; they are not repeated, and new ones are added.
+
+    Returns:
+        One excerpt per tree; None where nothing bears on the query that is not shown already.
+    """
+    shown = set() if seen is None else seen
+    folded = [fold(Tree(text)) for text in trees]
+    analysed = analyse(query)
+    own_scores = _own_scores(analysed, folded)
+    bearing = [any(score > 0 for score in scores) for scores in own_scores]
+    candidates = [
+        _Candidate(tree, number, score)
+        for tree, (units, before) in enumerate(zip(folded, [None, *folded], strict=False))
+        if bearing[tree]
+        for number, score in enumerate(_full_scores(analysed, units, own_scores[tree], before))
+        if score > 0
+    ]
+    candidates.sort(key=lambda one: (-one.score, one.tree, one.number))
+    chosen = _choose(candidates, folded, budget_chars, shown)
+    excerpts = [_render(units, numbers) if numbers else None for units, numbers in zip(folded, chosen, strict=True)]
+    for units, numbers in zip(folded, chosen, strict=True):
+        shown.update(units[number].text for number in numbers)
+    return excerpts
+
+
+def _own_scores(query: Query, folded: Sequence[Sequence[Unit]]) -> list[list[float]]:
+    """Score of each unit's own words, per tree."""
+    distinct = {unit.text: unit for units in folded for unit in units}
+    frequency = Counter(token for unit in distinct.values() for token in set(unit.tokens) if token in query.weights)
+    total = len(distinct)
+    rarity = {word: math.log(1 + (total - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
+    mean_length = sum(unit.length for unit in distinct.values()) / max(1, total) or 1.0
+    scores = {text: _words_score(query, unit, rarity, mean_length) for text, unit in distinct.items()}
+    return [[scores[unit.text] for unit in units] for units in folded]
+
+
+def _words_score(query: Query, unit: Unit, rarity: dict[str, float], mean_length: float) -> float:
+    tokens = unit.tokens
+    found = {token for token in tokens if token in query.weights}
+    if not found:
+        return 0.0
+    score = sum(query.weights[word] * rarity[word] for word in found)
+    for pair in set(pairwise(tokens)) & query.pairs:
+        score += _PAIR_BONUS * sum(query.weights.get(word, 0.0) * rarity.get(word, 0.0) for word in pair)
+    for phrase in query.phrases:
+        if _contains(tokens, phrase):
+            score += _PHRASE_BONUS + 0.5 * sum(rarity.get(word, 0.0) for word in phrase)
+    return score / (1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * max(1.0, unit.length / mean_length))
+
+
+def _contains(tokens: Sequence[str], phrase: tuple[str, ...]) -> bool:
+    size = len(phrase)
+    return any(
+        tokens[start] == phrase[0] and tuple(tokens[start : start + size]) == phrase
+        for start in range(len(tokens) - size + 1)
+    )
+
+
+def _full_scores(
+    query: Query, units: Sequence[Unit], own: Sequence[float], before: Sequence[Unit] | None
+) -> list[float]:
+    """Own score, plus what neighbours, section, novelty and kind add."""
+    known = {unit.text for unit in before} if before is not None else None
+    new = [known is not None and unit.text not in known for unit in units]
+    changed = sum(new) <= _NEW_AT_MOST * len(units)
+    section = _section_scores(units, own)
+    title = {token for unit in units if unit.role == "RootWebArea" for token in unit.tokens}
+    scores = []
+    for number, unit in enumerate(units):
+        if unit.landmark and title.issuperset(unit.tokens):
+            scores.append(0.0)  # a page header repeats the title
+            continue
+        around = 0.0
+        for distance, share in enumerate(_NEIGHBOUR_SHARE, start=1):
+            near = [other for other in (number - distance, number + distance) if 0 <= other < len(units)]
+            around += share * max((own[other] for other in near if units[other].role != "RootWebArea"), default=0.0)
+        extra = _SECTION_SHARE * section[number] + around + _base(unit)
+        if changed and new[number]:
+            extra += _NEW_BONUS
+        extra += _ROLE_BONUS * min(query.roles.get(unit.role, 0), _ROLE_WORDS)
+        scores.append(own[number] + (extra * _LANDMARK_FACTOR if unit.landmark else extra))
+    return scores
+
+
+def _section_scores(units: Sequence[Unit], own: Sequence[float]) -> list[float]:
+    """For each unit, the best own score among its heading and the named parts around it, page titles aside."""
+    scores: list[float] = []
+    inherited: list[float] = []  # per unit, what its parts pass on
+    for unit in units:
+        outer = inherited[unit.parent] if unit.parent >= 0 else 0.0
+        if unit.parent >= 0 and units[unit.parent].role != "RootWebArea":
+            outer = max(outer, own[unit.parent])
+        inherited.append(outer)
+        scores.append(max(outer, own[unit.heading] if unit.heading >= 0 else 0.0))
+    return scores
+
+
+def _base(unit: Unit) -> float:
+    return _BASE.get(unit.role, _FIELD_BASE if unit.role in FIELD_ROLES else _TEXT_BASE)
+
+
+def _choose(
+    candidates: Sequence[_Candidate], folded: Sequence[Sequence[Unit]], budget: int, seen: set[str]
+) -> list[set[int]]:
+    """Numbers of the units to show, per tree. A line is shown once: in the first tree that it is chosen for."""
+    chosen: list[set[int]] = [set() for _ in folded]
+    taken = set(seen)
+    left = budget
+    for candidate in candidates:
+        units = folded[candidate.tree]
+        unit = units[candidate.number]
+        if unit.text in taken:
+            continue
+        wanted = [candidate.number, *_context(units, candidate.number)]
+        added = [n for n in wanted if n not in chosen[candidate.tree] and units[n].text not in taken]
+        cost = sum(_cost(units[number]) for number in added) + (0 if chosen[candidate.tree] else len(GAP) + 1)
+        if cost > left:
+            continue
+        left -= cost
+        chosen[candidate.tree].update(added)
+        taken.update(units[number].text for number in added)
+    return chosen
+
+
+def _context(units: Sequence[Unit], number: int) -> list[int]:
+    """Numbers of the units that explain a unit: the parts around it, its heading, its column headers."""
+    unit = units[number]
+    found = []
+    parent = unit.parent
+    while parent >= 0:
+        found.append(parent)
+        parent = units[parent].parent
+    if unit.header >= 0:
+        found.append(unit.header)
+    if unit.heading >= 0 and not unit.landmark:
+        found.append(unit.heading)
+    return found
+
+
+def _cost(unit: Unit) -> int:
+    """Characters of a line with its indent, its line end and a gap before it."""
+    return len(unit.text) + min(unit.level, 4) + len(GAP) + 2
+
+
+def _render(units: Sequence[Unit], numbers: set[int]) -> str:
+    lines = []
+    last = -1
+    for number in sorted(numbers):
+        if number > last + 1:
+            lines.append(GAP)
+        lines.append(" " * _depth(units, number, numbers) + units[number].text)
+        last = number
+    if last < len(units) - 1:
+        lines.append(GAP)
+    return "\n".join(lines)
+
+
+def _depth(units: Sequence[Unit], number: int, numbers: set[int]) -> int:
+    """How many of the parts around a unit are shown; deeper than four looks like four."""
+    depth, parent = 0, units[number].parent
+    while parent >= 0 and depth < 4:
+        depth += parent in numbers
+        parent = units[parent].parent
+    return depth

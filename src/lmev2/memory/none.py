@@ -1,0 +1,13 @@
+"""The baseline without memory."""
+
+from __future__ import annotations
+
+from lmev2.memory.base import MemoryContext, MemoryQuery
+
+
+class NoMemory:
+    """Returns an empty context."""
+
+    def query(self, query: MemoryQuery) -> MemoryContext:
+        """An empty context, whatever the question."""
+        return MemoryContext(items=())

@@ -1,0 +1,122 @@
+"""Retrieved entries written out as context items: notes first, then raw-state slices (paper, AgentRunbook-R)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmev2.index import Hit
+from lmev2.memory.base import ContextItem
+from lmev2.memory.focus import focus_lines
+from lmev2.memory.settings import RenderSettings
+from lmev2.trajectory import State, Trajectory
+
+_NOTE_TITLES = {"procedure_note": "Procedure note", "hint_note": "Hint note"}
+
+
+def render_notes(pool: str, hits: Sequence[Hit], settings: RenderSettings, heading: bool) -> list[ContextItem]:
+    """One text item per note: rank, similarity, trajectory, then title, description and content.
+
+    Args:
+        pool: ``procedure_note`` or ``hint_note``.
+        hits: notes, best first.
+        heading: start the first item with the section's heading.
+    """
+    items = []
+    for rank, hit in enumerate(hits, start=1):
+        content = str(hit.payload["content"])
+        if settings.mode == "focused":
+            content = _cut_after_line(content, settings.note_chars)
+        text = (
+            f"### {_NOTE_TITLES[pool]} {rank} ({_source(hit)})\n"
+            f"Title: {hit.payload['title']}\nDescription: {hit.payload['description']}\n{content}"
+        )
+        if heading and rank == 1:
+            text = f"## Procedure and hint notes\n\n{text}"
+        items.append(ContextItem("text", text, hit.trajectory_id, (), pool, hit.score))
+    return items
+
+
+def render_slice(
+    rank: int, hit: Hit, query: str, trajectory: Trajectory, settings: RenderSettings, seen: set[str]
+) -> list[ContextItem]:
+    """One raw-state slice: a text item, then the centre state's screenshot if it has one.
+
+    Args:
+        rank: 1 for the best slice, which carries the section's heading.
+        query: what was searched.
+        seen: for focused rendering, tree lines that the context already shows; grows.
+    """
+    states = trajectory.states[hit.first_state : hit.last_state + 1]
+    if settings.mode == "full":
+        body, shown = _full_states(trajectory, hit, query, states), [state.state_index for state in states]
+    else:
+        body, shown = _focused_states(trajectory, query, states, settings, seen)
+    heading = "## Raw state slices\n\n" if rank == 1 else ""
+    text = f"{heading}### Slice {rank} ({_source(hit)}, states {hit.first_state}-{hit.last_state})\n{body}"
+    items = [ContextItem("text", text, hit.trajectory_id, tuple(shown), "raw_state", hit.score)]
+    screenshot = trajectory.states[hit.center_state].screenshot
+    if screenshot is not None:
+        items.append(_screenshot(hit, screenshot))
+    return items
+
+
+def _screenshot(hit: Hit, path: Path) -> ContextItem:
+    return ContextItem("image", str(path), hit.trajectory_id, (hit.center_state,), "raw_state", hit.score)
+
+
+def _source(hit: Hit) -> str:
+    return f"similarity {hit.score:.3f}, trajectory {hit.trajectory_id}"
+
+
+def _full_states(trajectory: Trajectory, hit: Hit, query: str, states: Sequence[State]) -> str:
+    actions = trajectory.action_sequence()
+    local = actions[hit.first_state : hit.last_state]
+    blocks = [
+        f"Query: {query}",
+        f"Goal: {trajectory.goal}",
+        "Action sequence:\n" + _numbered(actions, 0),
+        "Actions in this slice:\n" + _numbered(local, hit.first_state),
+    ]
+    for state in states:
+        step = "" if state.step is None else f" (step {state.step})"
+        blocks.append(
+            f"[State {state.state_index}{step}]\nURL: {state.url}\n"
+            f"Action that led here: {state.action_annotated or 'none (first state)'}\nAccessibility tree:\n{state.tree}"
+        )
+    return "\n".join(blocks)
+
+
+def _numbered(actions: Sequence[str], first: int) -> str:
+    """Transitions as ``pre -> post: action`` lines; states are numbered as in the trajectory."""
+    return (
+        "\n".join(f"  {number} -> {number + 1}: {action}" for number, action in enumerate(actions, start=first))
+        or "  none"
+    )
+
+
+def _focused_states(
+    trajectory: Trajectory, query: str, states: Sequence[State], settings: RenderSettings, seen: set[str]
+) -> tuple[str, list[int]]:
+    excerpts = focus_lines(query, [state.tree for state in states], settings.slice_chars, seen)
+    blocks, shown = [f"Goal: {trajectory.goal}"], []
+    for state, excerpt in zip(states, excerpts, strict=True):
+        if excerpt is None:
+            continue
+        action = f", after {state.action_annotated}" if state.action_annotated else ""
+        blocks.append(f"[State {state.state_index}{action}]\n{excerpt}")
+        shown.append(state.state_index)
+    return "\n".join(blocks), shown
+
+
+def _cut_after_line(text: str, limit: int) -> str:
+    """The first lines of a text that fit into ``limit`` characters, and always the first line."""
+    kept: list[str] = []
+    size = 0
+    for line in text.split("\n"):
+        size += len(line) + 1
+        if kept and size > limit:
+            kept.append("- …")
+            break
+        kept.append(line)
+    return "\n".join(kept)

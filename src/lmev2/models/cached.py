@@ -1,0 +1,116 @@
+"""Chat and embedding backends behind the call cache."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmev2.models.cache import CallCache
+from lmev2.models.types import ChatBackend, ChatReply, ChatRequest, EmbeddingBackend, ModelCallError, TokenCounter
+
+_EMBEDDING = "embedding"
+
+
+class CachedChat:
+    """A chat backend whose finished replies are replayed, with the wall time that they first took.
+
+    Equal requests that arrive at once from several threads make one call; the others replay its reply. Errors are not
+    stored: each of them then tries for itself.
+    """
+
+    def __init__(self, backend: ChatBackend, cache: CallCache):
+        self.backend = backend
+        self.cache = cache
+        self.model = backend.model
+        self.supports_images = backend.supports_images
+        self.context_length = backend.context_length
+
+    def identity(self) -> dict[str, Any]:
+        """The identity of the backend behind."""
+        return self.backend.identity()
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """The stored reply, or the backend's, which is then stored.
+
+        Raises:
+            ModelCallError: the backend failed for good.
+        """
+        identity = self.identity()
+        with self.cache.only_one_call(identity, request):
+            reply = self.cache.get(identity, request)
+            if reply is None:
+                reply = self.backend.complete(request)
+                self.cache.put(identity, request, reply)
+        return reply
+
+    def counter(self) -> TokenCounter:
+        """The token counter of the backend behind."""
+        return self.backend.counter()
+
+
+class CachedEmbedder:
+    """An embedding backend whose vectors are stored text by text; a killed job keeps every finished batch."""
+
+    def __init__(self, backend: EmbeddingBackend, cache: CallCache, batch_size: int):
+        self.backend = backend
+        self.cache = cache
+        self.batch_size = batch_size
+        self.model = backend.model
+        self.dimension = backend.dimension
+
+    def identity(self) -> dict[str, Any]:
+        """The identity of the backend behind."""
+        return self.backend.identity()
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Vectors of shape (len(texts), dimension); only texts that are not stored are sent, each once."""
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        missing: dict[str, list[int]] = {}
+        for row, text in enumerate(texts):
+            if text in missing:
+                missing[text].append(row)
+                continue
+            stored = self._load("document", text)
+            if stored is None:
+                missing[text] = [row]
+            else:
+                vectors[row] = stored
+        unknown = list(missing)
+        for start in range(0, len(unknown), self.batch_size):
+            batch = unknown[start : start + self.batch_size]
+            for text, vector in zip(batch, self.backend.embed_documents(batch), strict=True):
+                self._store("document", text, vector)
+                vectors[missing[text]] = vector
+        return vectors
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """Vector of shape (dimension,) for a query."""
+        key = self._key("query", text)
+        with self.cache.only_one(_EMBEDDING, key):
+            stored = self._load("query", text)
+            if stored is None:
+                stored = self.backend.embed_query(text)
+                self._store("query", text, stored)
+        return stored
+
+    def _key(self, kind: str, text: str) -> dict[str, Any]:
+        return {"backend": self.identity(), "kind": kind, "text": text}
+
+    def _load(self, kind: str, text: str) -> npt.NDArray[np.float32] | None:
+        stored = self.cache.get_json(_EMBEDDING, self._key(kind, text))
+        if stored is None:
+            return None
+        vector = np.frombuffer(base64.b64decode(stored["float32"]), dtype="<f4").astype(np.float32)
+        if vector.shape != (self.dimension,):
+            raise ModelCallError(
+                "malformed_reply", f"a stored vector has shape {vector.shape}, expected ({self.dimension},)"
+            )
+        return vector
+
+    def _store(self, kind: str, text: str, vector: npt.NDArray[np.float32]) -> None:
+        encoded = base64.b64encode(np.ascontiguousarray(vector, dtype="<f4").tobytes()).decode("ascii")
+        self.cache.put_json(_EMBEDDING, self._key(kind, text), {"float32": encoded})

@@ -1,0 +1,101 @@
+"""Backends from settings: the one place that knows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lmev2.models.cache import CallCache
+from lmev2.models.cached import CachedChat, CachedEmbedder
+from lmev2.models.llama import LlamaChat
+from lmev2.models.openai_backend import OpenAIChat, OpenAIEmbedder
+from lmev2.models.scripted import ScriptedChat, ScriptedEmbedder, read_script
+from lmev2.models.settings import ChatSettings, EmbedderSettings
+from lmev2.models.types import (
+    ChatBackend,
+    ChatRequest,
+    EmbeddingBackend,
+    Message,
+    ModelSetupError,
+    Sampling,
+    TokenCounter,
+)
+from lmev2.models.wordllama_backend import WordLlamaEmbedder
+
+
+def make_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBackend:
+    """The chat backend of a role, behind the cache.
+
+    Nothing is loaded or connected before the first request that the cache cannot answer.
+
+    Args:
+        threads: CPU threads of a model in this process; those that the job was given, never more.
+
+    Raises:
+        ModelSetupError: a setting that the backend needs is missing, or the backend is ``rules``, which is no model.
+    """
+    return CachedChat(_bare_chat(settings, cache, threads), cache)
+
+
+def make_embedder(settings: EmbedderSettings, cache: CallCache) -> EmbeddingBackend:
+    """The embedding backend of a role; behind the cache where a call costs more than reading a file.
+
+    Raises:
+        ModelSetupError: a setting that the backend needs is missing.
+    """
+    if settings.backend == "wordllama":
+        return WordLlamaEmbedder(settings)
+    if settings.backend == "scripted":
+        return ScriptedEmbedder(settings)
+    return CachedEmbedder(OpenAIEmbedder(settings), cache, settings.batch_size * settings.concurrency)
+
+
+def make_counter(settings: ChatSettings, cache: CallCache) -> TokenCounter:
+    """The token counter of a role, without loading its model.
+
+    Raises:
+        ModelSetupError: the role has no tokenizer.
+    """
+    return _bare_chat(settings, cache, threads=1).counter()
+
+
+def make_request(
+    settings: ChatSettings,
+    messages: Iterable[Message],
+    *,
+    schema: dict[str, Any] | None = None,
+    thinking: bool | None = None,
+    sample: int = 0,
+    role: str = "",
+) -> ChatRequest:
+    """A request with the sampling, thinking and effort of a role's settings.
+
+    Args:
+        thinking: overrides the role's own setting if the role has one; a model that cannot switch is left alone.
+    """
+    sampling = settings.sampling
+    return ChatRequest(
+        messages=tuple(messages),
+        sampling=Sampling(sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_tokens, sampling.seed),
+        schema=schema,
+        thinking=settings.thinking if thinking is None or settings.thinking is None else thinking,
+        reasoning_effort=settings.reasoning_effort,
+        sample=sample,
+        role=role,
+    )
+
+
+def _bare_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBackend:
+    if settings.backend == "llama_cpp":
+        return LlamaChat(settings, cache, threads)
+    if settings.backend == "openai":
+        return OpenAIChat(settings)
+    if settings.backend == "scripted":
+        if settings.script is None:
+            raise ModelSetupError(f"model {settings.model!r}: backend scripted needs `script`, a JSON-lines file")
+        images = settings.image_tokens if settings.images else None
+        return ScriptedChat(read_script(settings.script), settings.model, images, settings.context_length)
+    raise ModelSetupError(
+        f"model {settings.model!r}: backend rules is a marker for decisions without a model; it cannot be called. "
+        "Choose llama_cpp, openai or scripted for a role that needs replies"
+    )

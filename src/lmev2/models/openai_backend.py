@@ -1,0 +1,303 @@
+"""Chat and embedding backends for any OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lmev2.models.openai_endpoint import Endpoint
+from lmev2.models.retry import PassingFault, RetryPolicy
+from lmev2.models.settings import ChatSettings, EmbedderSettings
+from lmev2.models.text import cut_middle, encode_prefix
+from lmev2.models.tokens import JsonTokenizer, TokenizerCounter, load_tokenizer
+from lmev2.models.types import ChatReply, ChatRequest, ImagePart, Message, ModelSetupError, TokenCounter
+
+_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+
+
+class OpenAIChat:
+    """Chat completions of an OpenAI-compatible endpoint."""
+
+    def __init__(self, settings: ChatSettings, policy: RetryPolicy | None = None):
+        self.settings = settings
+        self.model = settings.model
+        self.supports_images = settings.images
+        self.context_length: int | None = settings.context_length
+        self.served_name = settings.served_name or settings.model
+        self._endpoint = Endpoint(
+            settings.endpoint,
+            self.served_name,
+            settings.timeout_s,
+            settings.concurrency,
+            policy or RetryPolicy(retries=settings.retries),
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """Model name, served name and how JSON is constrained; not the address: the same model may move."""
+        return {
+            "backend": "openai",
+            "model": self.model,
+            "served_name": self.served_name,
+            "json_mode": self.settings.json_mode,
+        }
+
+    def complete(self, request: ChatRequest) -> ChatReply:
+        """Answer one request.
+
+        Raises:
+            ModelCallError: ``api_error``, ``malformed_reply`` or ``context_overflow``. A reply that was cut at the
+                completion limit is returned, with finish reason ``length``.
+            ModelSetupError: address or key is missing, or an image goes to a model without images.
+        """
+        body = self._body(request)
+        reply, wall_s = self._endpoint.post(
+            "/chat/completions", body, lambda answer: parse_completion(answer, self.model, bool(request.thinking))
+        )
+        return ChatReply(**reply, wall_s=wall_s)
+
+    def counter(self) -> TokenCounter:
+        """The counter of the role's `tokenizer`.
+
+        Raises:
+            ModelSetupError: the role names no tokenizer, or it cannot be loaded.
+        """
+        if self.settings.tokenizer is None:
+            raise ModelSetupError(
+                f"model {self.model!r} needs a token counter: set the role's `tokenizer` to a tokenizer.json file "
+                "or to a hub id"
+            )
+        images = self.settings.image_tokens if self.supports_images else None
+        return TokenizerCounter(load_tokenizer(self.settings.tokenizer), images)
+
+    def _body(self, request: ChatRequest) -> dict[str, Any]:
+        sampling = request.sampling
+        limit = "max_tokens" if request.reasoning_effort is None else "max_completion_tokens"
+        body: dict[str, Any] = {
+            "model": self.served_name,
+            "messages": [self._message(message) for message in request.messages],
+            limit: sampling.max_tokens,
+        }
+        optional = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,  # not of the original API; known to vLLM, SGLang and llama.cpp servers
+            "seed": None if sampling.seed is None else sampling.seed + request.sample,
+            "reasoning_effort": request.reasoning_effort,
+            "chat_template_kwargs": None if request.thinking is None else {"enable_thinking": request.thinking},
+            "response_format": self._response_format(request.schema),
+        }
+        return body | {name: value for name, value in optional.items() if value is not None}
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        if not any(isinstance(part, ImagePart) for part in message.parts):
+            text = "".join(part.text for part in message.parts if not isinstance(part, ImagePart))
+            return {"role": message.role, "content": text}
+        if not self.supports_images:
+            raise ModelSetupError(
+                f"a request with an image went to {self.model!r}, whose role says `images: false`; "
+                "set `images: true` if the model reads images"
+            )
+        parts = [
+            {"type": "image_url", "image_url": {"url": data_url(part.path)}}
+            if isinstance(part, ImagePart)
+            else {"type": "text", "text": part.text}
+            for part in message.parts
+        ]
+        return {"role": message.role, "content": parts}
+
+    def _response_format(self, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+        if schema is None or self.settings.json_mode == "none":
+            return None
+        if self.settings.json_mode == "object":
+            return {"type": "json_object"}
+        content = {"name": "reply", "schema": schema, "strict": is_closed(schema)}
+        return {"type": "json_schema", "json_schema": content}
+
+
+class OpenAIEmbedder:
+    """Embeddings of an OpenAI-compatible endpoint; texts are cut here, with the model's own tokenizer."""
+
+    def __init__(self, settings: EmbedderSettings, policy: RetryPolicy | None = None):
+        if settings.tokenizer is None:
+            raise ModelSetupError(
+                f"the embedder {settings.model!r} needs `tokenizer` (a tokenizer.json file or a hub id): texts are cut "
+                f"at {settings.max_tokens} tokens"
+            )
+        self.settings = settings
+        self.model = settings.model
+        self.dimension = settings.dimension
+        self.served_name = settings.served_name or settings.model
+        self._tokenizer: JsonTokenizer | None = None
+        self._endpoint = Endpoint(
+            settings.endpoint,
+            self.served_name,
+            settings.timeout_s,
+            settings.concurrency,
+            policy or RetryPolicy(retries=settings.retries),
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """Model, where texts are cut, and the query's prefix."""
+        names = ("model", "tokenizer", "dimension", "max_tokens", "max_chars", "query_instruction")
+        cut = {name: getattr(self.settings, name) for name in names}
+        return {"backend": "openai", "served_name": self.served_name, **cut}
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Vectors of shape (len(texts), dimension); a text without content gets the zero vector.
+
+        Raises:
+            ModelCallError: the endpoint failed after all retries.
+            ModelSetupError: address or key is missing, or the vectors have another dimension.
+        """
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        cut = [self._cut(text) for text in texts]
+        rows = [row for row, text in enumerate(cut) if text.strip()]
+        size = self.settings.batch_size
+        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+        with ThreadPoolExecutor(self.settings.concurrency) as pool:
+            results = pool.map(lambda batch: self._embed([cut[row] for row in batch]), batches)
+            for batch, result in zip(batches, results, strict=True):
+                vectors[batch] = result
+        return vectors
+
+    def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """Vector of shape (dimension,) for a query, with the instruction before it."""
+        vector: npt.NDArray[np.float32] = self.embed_documents(
+            [with_instruction(self.settings.query_instruction, text)]
+        )[0]
+        return vector
+
+    def _cut(self, text: str) -> str:
+        if self._tokenizer is None:
+            self._tokenizer = load_tokenizer(str(self.settings.tokenizer))
+        text = cut_middle(text, self.settings.max_chars)
+        offsets = encode_prefix(text, self.settings.max_tokens, self._tokenizer.offsets)
+        return text if len(offsets) <= self.settings.max_tokens else text[: offsets[self.settings.max_tokens - 1][1]]
+
+    def _embed(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        body = {"model": self.served_name, "input": texts, "encoding_format": "float"}
+        vectors, _ = self._endpoint.post("/embeddings", body, lambda answer: parse_embeddings(answer, len(texts)))
+        if vectors.shape[1] != self.dimension:
+            raise ModelSetupError(
+                f"{self.served_name!r} returned vectors of {vectors.shape[1]} numbers, the role's `dimension` is "
+                f"{self.dimension}"
+            )
+        return vectors
+
+
+def with_instruction(instruction: str, query: str) -> str:
+    """A query in the instruction form of the embedding model; the query alone without instruction."""
+    return f"Instruct: {instruction}\nQuery:{query}" if instruction else query
+
+
+def parse_completion(answer: dict[str, Any], model: str, thinking: bool) -> dict[str, Any]:
+    """The fields of a :class:`ChatReply`, but for its time, from a completion object.
+
+    Raises:
+        PassingFault: no choices, no message, or no text although the reply was not cut.
+    """
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise PassingFault("malformed_reply", "the reply has no choices")
+    message, finish_reason = choices[0].get("message"), str(choices[0].get("finish_reason") or "unknown")
+    if not isinstance(message, dict):
+        raise PassingFault("malformed_reply", "the reply's choice has no message")
+    content = _joined(message.get("content"))
+    if content is None:
+        content = _joined(message.get("refusal"))
+    if content is None:
+        if finish_reason != "length":  # a reply that was cut while the model was still thinking has no text
+            raise PassingFault("malformed_reply", "the reply's message has no content")
+        content = ""
+    apart = _joined(message.get("reasoning_content")) or _joined(message.get("reasoning")) or ""
+    inside, text = split_thinking(content, thinking and not apart)
+    usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
+    assert isinstance(usage, dict)
+    return {
+        "text": text,
+        "finish_reason": finish_reason,
+        "prompt_tokens": int(usage.get("prompt_tokens") or 0),
+        "completion_tokens": int(usage.get("completion_tokens") or 0),
+        "model": str(answer.get("model") or model),
+        "thinking": apart + inside,
+    }
+
+
+def split_thinking(content: str, opened: bool) -> tuple[str, str]:
+    """Split a reply's content into a leading thinking block, verbatim with its tags, and the answer behind it.
+
+    Args:
+        opened: the chat template opened the block in the prompt, so that the content may start inside it.
+
+    An unclosed block is all thinking: the answer is empty.
+    """
+    leading = re.match(r"\s*<think>", content)
+    if leading is None and not (opened and _THINK_CLOSE in content and _THINK_OPEN not in content):
+        return "", content
+    head, mark, tail = content.partition(_THINK_CLOSE)
+    return head + mark, tail.lstrip("\n")
+
+
+def parse_embeddings(answer: dict[str, Any], count: int) -> npt.NDArray[np.float32]:
+    """L2-normalised vectors of shape (count, dimension), in the order of the inputs.
+
+    Raises:
+        PassingFault: a vector is missing, repeated, of another length, not finite or zero.
+    """
+    data = answer.get("data")
+    if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
+        raise PassingFault("malformed_reply", "the reply has no list of embeddings")
+    indices = [item.get("index") for item in data]
+    if sorted(indices, key=str) != sorted(range(count), key=str):
+        raise PassingFault("malformed_reply", f"expected embeddings 0 to {count - 1}, the reply has {indices[:8]}")
+    try:
+        vectors = np.array(
+            [item["embedding"] for item in sorted(data, key=lambda item: int(item["index"]))], np.float32
+        )
+    except (KeyError, TypeError, ValueError):
+        raise PassingFault("malformed_reply", "the reply's embeddings are not lists of numbers of one length") from None
+    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+        raise PassingFault("malformed_reply", "the reply's embeddings are not finite vectors")
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not (norms > 0).all():
+        raise PassingFault("malformed_reply", "the reply holds a zero vector")
+    normalised: npt.NDArray[np.float32] = vectors / norms
+    return normalised
+
+
+def data_url(path: Path) -> str:
+    """An image as a data URL."""
+    kind = mimetypes.guess_type(path.name)[0]
+    if kind is None or not kind.startswith("image/"):
+        raise ModelSetupError(f"{path}: not an image by its name; expected .png, .jpg or the like")
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+
+
+def is_closed(schema: Any) -> bool:
+    """Whether every object of a JSON schema requires all its properties and allows no others, as strict mode demands."""
+    if isinstance(schema, list):
+        return all(is_closed(item) for item in schema)
+    if not isinstance(schema, dict):
+        return True
+    if "properties" in schema or schema.get("type") == "object":
+        required = set(schema.get("required", []))
+        if schema.get("additionalProperties") is not False or required != set(schema.get("properties", {})):
+            return False
+    return all(is_closed(item) for item in schema.values())
+
+
+def _joined(content: object) -> str | None:
+    """The text of a message field: a string, or a list of text parts; None if it has none."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return None

@@ -1,0 +1,199 @@
+"""One OpenAI-compatible endpoint: address and key from the environment, faults sorted into passing and final ones.
+
+No message that leaves this module holds a key: errors quote the endpoint's own words with the key masked, and name
+variables, never their values.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx2
+import openai
+
+from lmev2.models.retry import PASSING_STATUS, PassingFault, RetryPolicy, call_with_retry, parse_retry_after
+from lmev2.models.types import ModelCallError, ModelSetupError
+
+Parsed = TypeVar("Parsed")
+
+_CONNECT_TIMEOUT_S = 30.0
+_QUOTED_CHARS = 500  # of an endpoint's error message
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|maximum context length|context window|max_model_len|prompt is too long|exceed_context_size",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where an endpoint is and how to enter; read from the environment, never written anywhere."""
+
+    base_url: str
+    api_key: str
+    host: str
+    loopback: bool
+
+    def __repr__(self) -> str:
+        return f"Access({self.host})"
+
+
+def read_access(endpoint: str, environment: Mapping[str, str] = os.environ) -> Access:
+    """Address and key of an endpoint from ``{endpoint}_BASE_URL`` and ``{endpoint}_API_KEY``.
+
+    A server on this machine needs no key.
+
+    Raises:
+        ModelSetupError: a variable is missing or the address is no http(s) URL; names the variable.
+    """
+    url_name, key_name = f"{endpoint}_BASE_URL", f"{endpoint}_API_KEY"
+    base_url = environment.get(url_name, "").strip()
+    if not base_url:
+        raise ModelSetupError(
+            f"the environment variable {url_name} is not set; set it to the endpoint's address, "
+            "e.g. http://127.0.0.1:8000/v1, or name other variables with the role's `endpoint`"
+        )
+    try:
+        parts = urlsplit(base_url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if host is None or parts.scheme not in ("http", "https"):
+        raise ModelSetupError(f"the environment variable {url_name} does not hold an http or https address")
+    loopback = _is_loopback(host)
+    key = environment.get(key_name, "").strip()
+    if not key and not loopback:
+        raise ModelSetupError(
+            f"the environment variable {key_name} is not set; {host} is not this machine, so a key is expected "
+            "(set it to 'none' if the server takes none)"
+        )
+    return Access(base_url, key or "none", host if port is None else f"{host}:{port}", loopback)
+
+
+class Endpoint:
+    """Posts JSON to one endpoint, so many requests at a time, and returns what a parser makes of the reply.
+
+    The environment is read at the first request: a run that is answered by the cache needs no endpoint.
+    """
+
+    def __init__(self, name: str, served_name: str, timeout_s: float, concurrency: int, policy: RetryPolicy):
+        self.name = name
+        self.served_name = served_name
+        self.timeout_s = timeout_s
+        self.policy = policy
+        self._slots = threading.BoundedSemaphore(concurrency)
+        self._guard = threading.Lock()
+        self._opened: tuple[openai.OpenAI, Access] | None = None
+
+    def post(
+        self, path: str, body: Mapping[str, Any], parse: Callable[[dict[str, Any]], Parsed]
+    ) -> tuple[Parsed, float]:
+        """Post a body and parse the reply; returns the parsed reply and the seconds of the attempt that succeeded.
+
+        Waiting for a free slot and waiting between attempts are outside these seconds.
+
+        Args:
+            parse: turns the reply's JSON object into a value; raises :class:`PassingFault` for a malformed one.
+
+        Raises:
+            ModelCallError: the endpoint refused the request, or failed after all retries.
+            ModelSetupError: address or key is missing.
+        """
+        client, access = self._open()
+
+        def attempt() -> Parsed:
+            return parse(self._post_once(client, access, path, body))
+
+        return call_with_retry(attempt, self.policy, self._slots)
+
+    def _post_once(self, client: openai.OpenAI, access: Access, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            response = client.post(path, cast_to=httpx2.Response, body=dict(body))
+            reply = response.json()
+        except openai.APIStatusError as error:
+            raise self._status_fault(error, access) from None
+        except openai.APITimeoutError:
+            raise PassingFault("api_error", f"no reply from {access.host} within {self.timeout_s:g} s") from None
+        except openai.APIConnectionError as error:
+            reason = type(error.__cause__).__name__ if error.__cause__ else "connection error"
+            raise PassingFault("api_error", f"no connection to {access.host} ({reason})") from None
+        except openai.OpenAIError as error:
+            raise ModelCallError("api_error", _mask(f"{type(error).__name__}: {error}", access)) from None
+        except ValueError:
+            raise PassingFault("malformed_reply", f"{access.host} replied with something that is not JSON") from None
+        if not isinstance(reply, dict):
+            raise PassingFault(
+                "malformed_reply", f"{access.host} replied with a JSON {type(reply).__name__}, not an object"
+            )
+        if reply.get("error"):
+            raise PassingFault("malformed_reply", f"{access.host}: {_mask(_message(reply['error']), access)}")
+        return reply
+
+    def _status_fault(self, error: openai.APIStatusError, access: Access) -> Exception:
+        said = _mask(_message(error.body) or error.message, access)
+        status = error.status_code
+        detail = f"{access.host} answered {status} for model {self.served_name!r}: {said}"
+        if status == 429 and error.code == "insufficient_quota":
+            return ModelCallError("api_error", f"{detail} (the account has no quota left; asking again cannot help)")
+        if status in PASSING_STATUS or status >= 500:
+            return PassingFault("api_error", detail, _retry_after(error.response.headers))
+        if status in (401, 403):
+            detail += f" (check the key in the environment variable {self.name}_API_KEY)"
+        elif status == 404:
+            detail += f" (check `served_name`, now {self.served_name!r}, and the path in {self.name}_BASE_URL)"
+        overflow = status in (400, 413, 422) and (error.code == "context_length_exceeded" or _OVERFLOW.search(said))
+        return ModelCallError("context_overflow" if overflow else "api_error", detail)
+
+    def _open(self) -> tuple[openai.OpenAI, Access]:
+        with self._guard:
+            if self._opened is None:
+                access = read_access(self.name)
+                timeout = openai.Timeout(self.timeout_s, connect=min(self.timeout_s, _CONNECT_TIMEOUT_S))
+                client = openai.OpenAI(
+                    api_key=access.api_key,
+                    base_url=access.base_url,
+                    timeout=timeout,
+                    max_retries=0,  # retried here, where the time of an attempt is known
+                    # a proxy of the environment cannot reach a server on this machine
+                    http_client=openai.DefaultHttpx2Client(timeout=timeout, trust_env=not access.loopback),
+                )
+                # The client reads these from variables that belong to another service than this endpoint, perhaps.
+                client.organization = client.project = client.admin_api_key = None
+                self._opened = (client, access)
+            return self._opened
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    milliseconds = parse_retry_after(headers.get("retry-after-ms"))
+    return milliseconds / 1000 if milliseconds is not None else parse_retry_after(headers.get("retry-after"))
+
+
+def _message(body: object) -> str:
+    """The words of an error body: its `message`, the same inside `error` or `detail`, or the text itself."""
+    if isinstance(body, Mapping):
+        for name in ("message", "error", "detail"):
+            if body.get(name):
+                return _message(body[name])
+        return ""
+    return "" if body is None else str(body)
+
+
+def _mask(text: str, access: Access) -> str:
+    if access.api_key != "none":
+        text = text.replace(access.api_key, "[key]")
+    return text if len(text) <= _QUOTED_CHARS else text[:_QUOTED_CHARS] + "…"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

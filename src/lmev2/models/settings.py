@@ -1,0 +1,126 @@
+"""Settings of a model role (reader, controller, judge, embedder), as they stand in the configuration.
+
+Addresses and keys never stand here: they are read from the environment when a backend is made, so that no key reaches
+the params that Snakemake keeps on disk.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lmev2.settings import Settings
+
+
+class SamplingSettings(Settings):
+    """Sampling of a chat role; null leaves a value to the backend."""
+
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] = 512
+    seed: int | None = None
+
+
+class ImageTokenSettings(Settings):
+    """How a vision model's processor turns pixels into tokens: one token per ``patch`` x ``patch`` pixels of the image,
+    scaled so that the number lies between ``min_tokens`` and ``max_tokens``, plus ``extra`` delimiters."""
+
+    patch: Annotated[int, Field(ge=1)] = 32
+    min_tokens: Annotated[int, Field(ge=1)] = 64
+    max_tokens: Annotated[int, Field(ge=1)] = 16384
+    extra: Annotated[int, Field(ge=0)] = 2
+
+
+class ChatSettings(Settings):
+    """A chat role.
+
+    Attributes:
+        backend: ``llama_cpp`` (a GGUF file in this process), ``openai`` (any compatible endpoint), ``rules`` (no model;
+            controller only) or ``scripted`` (replies from a file; for tests).
+        model: the name written into results.
+        served_name: the name the endpoint knows the model by (default: ``model``).
+        tokenizer: for ``openai``, a ``tokenizer.json`` path or a hub id whose ``tokenizer.json`` counts tokens.
+        file: for ``llama_cpp``, a GGUF path, or ``package:NAME`` for the GGUF that an installed package ships.
+        quantize: for ``llama_cpp``, requantise the file once to this type (``q8_0``) before use.
+        context_length: the model's window in tokens.
+        endpoint: name of the environment variables that hold address and key: ``X`` means ``X_BASE_URL`` and
+            ``X_API_KEY``.
+        images: the model accepts images.
+        thinking: thinking on or off where the model can switch it.
+        sampling: sampling settings.
+        timeout_s, retries, concurrency: of one request; requests at once to the endpoint.
+        json_mode: how JSON replies are constrained: by ``schema``, ``object``, or ``none`` (repair only).
+        script: for ``scripted``, the file with the replies.
+    """
+
+    backend: Literal["llama_cpp", "openai", "rules", "scripted"]
+    model: str
+    served_name: str | None = None
+    tokenizer: str | None = None
+    file: str | None = None
+    quantize: Literal["q8_0", "q4_0"] | None = None
+    context_length: Annotated[int, Field(ge=256)] = 8192
+    endpoint: str = "LMEV2"
+    images: bool = False
+    image_tokens: ImageTokenSettings = ImageTokenSettings()
+    thinking: bool | None = None
+    reasoning_effort: Literal["low", "medium", "high", "xhigh"] | None = None
+    sampling: SamplingSettings = SamplingSettings()
+    timeout_s: Annotated[float, Field(gt=0)] = 600
+    retries: Annotated[int, Field(ge=0)] = 3
+    concurrency: Annotated[int, Field(ge=1)] = 4
+    json_mode: Literal["schema", "object", "none"] = "schema"
+    script: str | None = None
+
+
+class EmbedderSettings(Settings):
+    """The embedding role.
+
+    Attributes:
+        backend: ``wordllama`` (weights inside its wheel) or ``openai`` (any compatible endpoint).
+        model, served_name, tokenizer, endpoint, timeout_s, retries, concurrency: as for a chat role.
+        dimension: of the vectors; for ``wordllama`` 256.
+        max_tokens: documents are cut at so many tokens (paper's appendix: 4,096).
+        max_chars: and before that, in the middle, at so many characters.
+        query_instruction: one sentence; queries become ``Instruct: {instruction}\\nQuery:{text}``. Empty: no prefix.
+        batch_size: texts per call.
+    """
+
+    backend: Literal["wordllama", "openai", "scripted"]
+    model: str
+    served_name: str | None = None
+    tokenizer: str | None = None
+    endpoint: str = "LMEV2_EMBEDDER"
+    dimension: Annotated[int, Field(ge=1)] = 256
+    max_tokens: Annotated[int, Field(ge=1)] = 4096
+    max_chars: Annotated[int, Field(ge=1)] = 40_000
+    query_instruction: str = ""
+    batch_size: Annotated[int, Field(ge=1)] = 16
+    timeout_s: Annotated[float, Field(gt=0)] = 600
+    retries: Annotated[int, Field(ge=0)] = 3
+    concurrency: Annotated[int, Field(ge=1)] = 4
+
+
+class ReaderSettings(ChatSettings):
+    """The reader.
+
+    Attributes:
+        context_tokens: budget of the memory context in the reader's tokens (paper: 200,000).
+        reply_format: ``free``, or ``boxed``: a grammar makes the reply one ``\\boxed{…}``, for local models too small to
+            end by themselves (backend ``llama_cpp``).
+    """
+
+    context_tokens: Annotated[int, Field(ge=0)] = 200_000
+    reply_format: Literal["free", "boxed"] = "free"
+
+
+class JudgeSettings(ChatSettings):
+    """The judge.
+
+    Attributes:
+        label_attempts: calls for one verdict while replies have no usable label.
+    """
+
+    label_attempts: Annotated[int, Field(ge=1)] = 3

@@ -1,0 +1,291 @@
+"""What the rules need to know before any job runs: paths, shards, and the params that decide about reruns.
+
+Snakemake reruns a job when its params change. Each job gets two: ``spec``, one canonical JSON string with every setting
+that can change its output, and ``code``, a hash over the syntax trees of the library modules that it uses. Comments,
+docstrings and formatting therefore rerun nothing; a changed function reruns what imports its module.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lmev2.config import Config, ConfigError
+from lmev2.memory.settings import RagMethod
+from lmev2.models.settings import ChatSettings
+from lmev2.shards import shard_names
+
+_PACKAGE = "lmev2"
+_SOURCE = Path(__file__).resolve().parent
+
+# Which library module does a rule's work; `code` covers it and everything that it imports.
+MODULES: dict[str, str] = {
+    "fetch_dataset": "lmev2.data.fetch",
+    "prepare_screenshots": "lmev2.data.screenshots",
+    "ingest_dataset": "lmev2.data.ingest",
+    "select_questions": "lmev2.data.selection",
+    "build_raw_state": "lmev2.pools.raw_state",
+    "generate_note": "lmev2.pools.note",
+    "embed_pool": "lmev2.pools.embed",
+    "index_pool": "lmev2.index",
+    "query_memory": "lmev2.memory.query",
+    "read_answers": "lmev2.reader",
+    "score_answers": "lmev2.scoring.score",
+    "collect_scores": "lmev2.tables.database",
+    "export_table": "lmev2.tables.export",
+    "plot_table2": "lmev2.report.figures",
+}
+
+# Settings of a model role that change how a call is made but not what comes back.
+CALL_MECHANICS = {"timeout_s", "retries", "concurrency", "endpoint"}
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spare white space: equal settings give equal strings."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def code_fingerprint(module: str) -> str:
+    """SHA-256 over the syntax trees, without docstrings, of a library module and all library modules it imports.
+
+    Args:
+        module: dotted name inside the package, such as ``lmev2.reader``.
+
+    Raises:
+        ModuleNotFoundError: there is no such module in the package.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(_import_closure(module)):
+        digest.update(f"{name}\n{_syntax_digest(name)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _module_file(name: str) -> Path | None:
+    path = _SOURCE.joinpath(*name.split(".")[1:])
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if name.split(".")[0] == _PACKAGE and candidate.is_file():
+            return candidate
+    return None
+
+
+@cache
+def _tree(name: str) -> ast.Module:
+    path = _module_file(name)
+    if path is None:
+        raise ModuleNotFoundError(f"no module {name} below {_SOURCE}")
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+@cache
+def _syntax_digest(name: str) -> str:
+    tree = _tree(name)
+    dump = ast.dump(_without_docstrings(ast.parse(ast.unparse(tree))))
+    return hashlib.sha256(dump.encode()).hexdigest()
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or not node.body:
+            continue
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+@cache
+def _direct_imports(name: str) -> frozenset[str]:
+    found: set[str] = set()
+    for node in ast.walk(_tree(name)):
+        if isinstance(node, ast.Import):
+            candidates = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            candidates = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        found.update(candidate for candidate in candidates if _module_file(candidate) is not None)
+    return frozenset(found)
+
+
+def _import_closure(module: str) -> set[str]:
+    todo, seen = [module], set()
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo.extend(_direct_imports(name))
+    return seen
+
+
+class Plan:
+    """The run that a checked configuration asks for.
+
+    Args:
+        config: the configuration.
+        pipeline: folder of the Snakefile, for the placeholder ``{pipeline}``.
+    """
+
+    def __init__(self, config: Config, pipeline: Path):
+        self.config = config
+        self.pipeline = pipeline
+        self.results = config.results.rstrip("/")
+        self.trajectory_shards = shard_names(config.shards.trajectories)
+        self.question_shards = shard_names(config.shards.questions)
+
+    def path(self, value: str) -> str:
+        """A configured path with ``{pipeline}`` filled in."""
+        return value.replace("{pipeline}", str(self.pipeline))
+
+    @property
+    def data_root(self) -> Path:
+        """The data root's folder, which need not exist yet when it is fetched from the hub."""
+        return Path(self.path(self.config.data.root))
+
+    @property
+    def cache(self) -> str:
+        """Folder of the call cache, absolute because jobs may run in other folders."""
+        return str(Path(self.path(self.config.cache)).absolute())
+
+    def data_files(self) -> list[str]:
+        """Files of the data root that ingestion reads.
+
+        Raises:
+            ConfigError: the root or a file that it must hold does not exist; says what was looked up.
+        """
+        root = self.data_root
+        names = ["questions.jsonl", "trajectories.jsonl"]
+        names += [f"haystacks/lme_v2_{tier}.json" for tier in sorted(self.config.run.tiers)]
+        if not root.is_dir():
+            raise ConfigError(
+                f"data.root: no folder {root.absolute()} (from {self.config.data.root!r}). Give the folder of a data root, or "
+                "set data.hub.revision and run the target fetch_dataset to download one."
+            )
+        missing = [name for name in names if not (root / name).is_file()]
+        if missing:
+            raise ConfigError(
+                f"data.root: {root.absolute()} lacks {', '.join(missing)}; a data root holds {', '.join(names)}, "
+                "screenshots/ and, if known, evidence.jsonl"
+            )
+        if (root / "evidence.jsonl").is_file():
+            names.append("evidence.jsonl")
+        return [str(root / name) for name in names]
+
+    def pools(self) -> list[str]:
+        """Index tables that the run's methods search, sorted."""
+        return sorted({table for name in self.config.run.methods for table in self.method_tables(name)})
+
+    def method_tables(self, method: str) -> list[str]:
+        """Index tables that one method searches."""
+        settings = self.config.methods[method]
+        return settings.tables() if isinstance(settings, RagMethod) else []
+
+    def model_threads(self, role: str) -> int:
+        """Threads of a job that calls the role's model: all cores for a model in this process, one for an endpoint."""
+        backend = getattr(self.config.models, role).backend
+        return self.config.timing.local_model_threads if backend == "llama_cpp" else 1
+
+    def code(self, rule: str) -> str:
+        """The ``code`` param of a rule."""
+        return code_fingerprint(MODULES[rule])
+
+    def spec(self, rule: str, wildcards: Mapping[str, str] | None = None) -> str:
+        """The ``spec`` param of a rule's job: canonical JSON."""
+        return canonical(_SPECS[rule](self, dict(wildcards or {})))
+
+
+def chat_spec(settings: ChatSettings) -> dict[str, Any]:
+    """A chat role's settings without the mechanics of calling it."""
+    return settings.model_dump(mode="json", exclude=CALL_MECHANICS)
+
+
+def _ingest_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
+    return {"root": str(plan.data_root.absolute()), "tiers": sorted(plan.config.run.tiers)}
+
+
+def _select_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
+    return {"questions": plan.config.run.questions, "seed": plan.config.run.seed}
+
+
+def _raw_state_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    return {"shard": wildcards["shard"], "radius": plan.config.pools.slice_radius}
+
+
+def _note_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    return {"shard": wildcards["shard"], "note": plan.config.pools.note.model_dump(mode="json")}
+
+
+def _embed_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    settings = plan.config.models.embedder.model_dump(mode="json", exclude=CALL_MECHANICS | {"query_instruction"})
+    return {"pool": wildcards["pool"], "shard": wildcards["shard"], "embedder": settings}
+
+
+def _index_spec(_: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    return {"pool": wildcards["pool"]}
+
+
+def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    method = plan.config.methods[wildcards["method"]].model_dump(mode="json", exclude={"label"})
+    spec = {"name": wildcards["method"], "tier": wildcards["tier"], "shard": wildcards["qshard"], "method": method}
+    if method["family"] != "none":
+        spec["render"] = plan.config.render.model_dump(mode="json")
+        spec["embedder"] = plan.config.models.embedder.model_dump(mode="json", exclude=CALL_MECHANICS)
+    return spec
+
+
+def _read_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": wildcards["method"],
+        "tier": wildcards["tier"],
+        "reader": chat_spec(plan.config.models.reader),
+        "allow": plan.config.errors.allow,
+    }
+
+
+def _score_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": wildcards["method"],
+        "tier": wildcards["tier"],
+        "judge": chat_spec(plan.config.models.judge),
+        "allow": plan.config.errors.allow,
+    }
+
+
+def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
+    run = plan.config.run
+    return {
+        "methods": [
+            {"method": name, "label": plan.config.methods[name].label, "family": plan.config.methods[name].family}
+            for name in run.methods
+        ],
+        "tiers": list(run.tiers),
+        "reader": plan.config.models.reader.model,
+        "judge": plan.config.models.judge.model,
+        "embedder": plan.config.models.embedder.model,
+    }
+
+
+def _nothing(_: Plan, __: dict[str, str]) -> dict[str, Any]:
+    return {}
+
+
+_SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
+    "fetch_dataset": lambda plan, _: plan.config.data.model_dump(mode="json"),
+    "prepare_screenshots": lambda plan, _: {"root": str(plan.data_root.absolute())},
+    "ingest_dataset": _ingest_spec,
+    "select_questions": _select_spec,
+    "build_raw_state": _raw_state_spec,
+    "generate_note": _note_spec,
+    "embed_pool": _embed_spec,
+    "index_pool": _index_spec,
+    "query_memory": _query_spec,
+    "read_answers": _read_spec,
+    "score_answers": _score_spec,
+    "collect_scores": _collect_spec,
+    "export_table": _nothing,
+    "plot_table2": _nothing,
+}

@@ -1,0 +1,1 @@
+"""Memory pools: what is kept of a trajectory, made once per trajectory."""

@@ -1,0 +1,145 @@
+"""The reader stage: a fixed language model answers each question from its memory context (paper, Table 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from lmev2.models.settings import ReaderSettings
+from lmev2.models.types import ChatBackend, ChatRequest, ImagePart, ModelCallError, Sampling, TextPart
+from lmev2.progress import Report
+from lmev2.prompts import Prompt
+from lmev2.scoring.boxed import is_unknown, parse_prediction
+from lmev2.truncate import IMAGE_LEFT_OUT, FittedContext, fit_context
+
+
+def answer_rows(
+    questions: Sequence[Mapping[str, Any]],
+    contexts: Mapping[str, Mapping[str, Any]],
+    chat: ChatBackend,
+    settings: ReaderSettings,
+    prompts: Mapping[str, Prompt],
+    report: Report,
+) -> list[dict[str, Any]]:
+    """Answer rows of the questions, in order.
+
+    Args:
+        questions: question rows.
+        contexts: context rows by question id; a context with an error kind is not read, its error goes on.
+        chat: the reader.
+        settings: the reader's settings.
+        prompts: reader prompt by domain (``web``, ``enterprise``).
+        report: progress callback.
+    """
+
+    def answer(question: Mapping[str, Any]) -> dict[str, Any]:
+        return _answer(question, contexts[question["question_id"]], chat, settings, prompts[question["domain"]])
+
+    return list(_in_order(answer, questions, settings.concurrency, report))
+
+
+def _in_order(
+    answer: Callable[[Mapping[str, Any]], dict[str, Any]],
+    questions: Sequence[Mapping[str, Any]],
+    concurrency: int,
+    report: Report,
+) -> Iterator[dict[str, Any]]:
+    with ThreadPoolExecutor(max_workers=concurrency) as pool:
+        futures = [pool.submit(answer, question) for question in questions]
+        try:
+            for done, finished in enumerate(as_completed(futures), start=1):
+                finished.result()  # an unforeseen exception ends the job; finished calls are in the cache
+                report(done, len(futures))
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+        yield from (future.result() for future in futures)
+
+
+def _answer(
+    question: Mapping[str, Any], context: Mapping[str, Any], chat: ChatBackend, settings: ReaderSettings, prompt: Prompt
+) -> dict[str, Any]:
+    row = _empty_row(context, chat.model)
+    if context["error"] is not None:
+        return row | {"error": context["error"], "error_detail": context["error_detail"]}
+    try:
+        fitted = fit_context(context["items"], chat.counter(), settings.context_tokens, settings.images)
+        row |= _context_facts(context["items"], fitted)
+        reply = chat.complete(_request(question, fitted, settings, prompt))
+    except ModelCallError as error:
+        return row | {"error": error.kind, "error_detail": error.detail}
+    parsed = parse_prediction(reply.text)
+    row |= {
+        "reply": reply.text,
+        "parsed": parsed,
+        "unknown": is_unknown(parsed),
+        "prompt_tokens": reply.prompt_tokens,
+        "completion_tokens": reply.completion_tokens,
+        "wall_s": reply.wall_s,
+        "model": reply.model,
+        "finish_reason": reply.finish_reason,
+    }
+    if reply.finish_reason == "length":
+        limit = settings.sampling.max_tokens
+        row |= {
+            "error": "length",
+            "error_detail": f"the reply was cut at max_tokens={limit}; its end: …{reply.text[-120:]!r}",
+        }
+    return row
+
+
+def _request(
+    question: Mapping[str, Any], fitted: FittedContext, settings: ReaderSettings, prompt: Prompt
+) -> ChatRequest:
+    text: tuple[TextPart | ImagePart, ...] = (TextPart(question["question"]),)
+    if question["image"]:
+        image = ImagePart(Path(question["image"])) if settings.images else TextPart(f"\n{IMAGE_LEFT_OUT}")
+        text = (*text, image)
+    return ChatRequest(
+        messages=prompt.render_messages(memory_context=fitted.parts, question=text),
+        sampling=Sampling(**settings.sampling.model_dump()),
+        grammar=BOXED_GRAMMAR if settings.reply_format == "boxed" else None,
+        thinking=settings.thinking,
+        reasoning_effort=settings.reasoning_effort,
+        role="reader",
+    )
+
+
+# For models too small to end by themselves: the reply is one box, its content at most 300 characters.
+BOXED_GRAMMAR = r'root ::= "\\boxed{" [^{}\n]{1,300} "}"'
+
+
+def _context_facts(items: Sequence[Mapping[str, Any]], fitted: FittedContext) -> dict[str, Any]:
+    return {
+        "context_tokens_before": fitted.tokens_before,
+        "context_tokens": fitted.tokens,
+        "items_before": len(items),
+        "items_dropped": len(items) - fitted.kept,
+        "images_left_out": fitted.images_left_out,
+    }
+
+
+def _empty_row(context: Mapping[str, Any], model: str) -> dict[str, Any]:
+    return {
+        "question_id": context["question_id"],
+        "method": context["method"],
+        "tier": context["tier"],
+        "reply": "",
+        "parsed": "",
+        "unknown": False,
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
+        "context_tokens_before": 0,
+        "context_tokens": 0,
+        "items_before": len(context["items"]),
+        "items_dropped": 0,
+        "images_left_out": 0,
+        "wall_s": 0.0,
+        "model": model,
+        "finish_reason": None,
+        "error": None,
+        "error_detail": None,
+    }

@@ -1,0 +1,195 @@
+"""The two LLM judges (paper, Table 5): the request, the label in the reply, and asking again when there is none."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lmev2.models.settings import ChatSettings
+from lmev2.models.types import ChatBackend, ChatReply, ChatRequest, ErrorKind, ModelCallError, Sampling
+from lmev2.prompts import Prompt
+
+_REASON_CHARS: Final = 240  # "short rationale"; the bound lets a small local model come to an end
+_DETAIL_CHARS: Final = 300
+_BROKEN_LABEL: Final = re.compile(r"\{[^{}]*\blabel\b", re.IGNORECASE)
+
+LABEL_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "label": {"type": "integer", "enum": [0, 1]},
+        "reason": {"type": "string", "maxLength": _REASON_CHARS},
+    },
+    "required": ["label", "reason"],
+    "additionalProperties": False,
+}
+
+
+class JudgeReplyError(ValueError):
+    """A judge's reply without a usable label."""
+
+
+class JudgeError(Exception):
+    """The judge gave no verdict; the question has no score.
+
+    Attributes:
+        kind: ``judge_error`` when no reply had a usable label, else the failure of the call itself.
+        detail: what went wrong last, with the beginning of the reply.
+        attempts: how many calls were made.
+    """
+
+    def __init__(self, kind: ErrorKind, detail: str, attempts: int):
+        super().__init__(f"{kind} after {attempts} attempt(s): {detail}")
+        self.kind: ErrorKind = kind
+        self.detail = detail
+        self.attempts = attempts
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judge's verdict: ``label`` is 0 or 1; ``attempts`` counts the calls up to the one that gave it."""
+
+    label: int
+    reason: str
+    attempts: int
+
+
+def judge_request(
+    prompt: Prompt, question: str, gold: str, reply: str, parsed: str, settings: ChatSettings, sample: int = 0
+) -> ChatRequest:
+    """The request of one judge call.
+
+    Args:
+        prompt: the abstention or the gotchas prompt.
+        question, gold: the question's text and its reference answer.
+        reply, parsed: the reader's full reply and the prediction taken from it.
+        settings: sampling and reasoning settings of the judge.
+        sample: number of the attempt, counted from 0.
+    """
+    rendered = prompt.render(
+        question_text=question, reference_answer=gold, model_full_response=reply, model_final_answer=parsed
+    )
+    return ChatRequest(
+        messages=rendered.messages(),
+        sampling=Sampling(**settings.sampling.model_dump()),
+        schema=LABEL_SCHEMA,
+        thinking=settings.thinking,
+        reasoning_effort=settings.reasoning_effort,
+        sample=sample,
+        role="judge",
+    )
+
+
+def judge_answer(
+    chat: ChatBackend,
+    prompt: Prompt,
+    question: str,
+    gold: str,
+    reply: str,
+    parsed: str,
+    settings: ChatSettings,
+    attempts: int = 3,
+) -> Verdict:
+    """Ask the judge for a verdict, again with a new sample number while its reply has no usable label.
+
+    A reply that is cut, empty or malformed counts as one without a label. Other failures of the call (the endpoint, a
+    prompt that does not fit) are not repeated here: the backend has already retried what can pass.
+
+    Raises:
+        JudgeError: no verdict; never turned into a label.
+        ValueError: ``attempts`` is less than 1.
+    """
+    if attempts < 1:
+        raise ValueError(f"attempts must be at least 1, found {attempts}")
+    problem = ""
+    for sample in range(attempts):
+        try:
+            answer = chat.complete(judge_request(prompt, question, gold, reply, parsed, settings, sample))
+            label, reason = _label_of(answer)
+        except JudgeReplyError as error:
+            problem = str(error)
+        except ModelCallError as error:
+            if error.kind not in ("length", "malformed_reply"):
+                raise JudgeError(error.kind, f"judge call: {error.detail}", sample + 1) from error
+            problem = f"{error.kind}: {error.detail}"
+        else:
+            return Verdict(label, reason, sample + 1)
+    raise JudgeError("judge_error", problem, attempts)
+
+
+def parse_label(reply: str) -> tuple[int, str]:
+    """Label and reason of a judge's reply.
+
+    The reply must hold exactly one JSON object, at the top level; code fences and prose around it are tolerated. Its
+    ``label`` must be the JSON number 0 or 1: strings, booleans and decimals are refused, since a judge that leaves the
+    format may have left the rubric too, and asking again costs little. A missing reason is an empty one.
+
+    Raises:
+        JudgeReplyError: anything else; holds the beginning of the reply.
+    """
+    if not reply.strip():
+        raise JudgeReplyError("the reply is empty")
+    objects = list(_json_objects(reply))
+    if len(objects) != 1:
+        raise JudgeReplyError(f"expected one JSON object, found {len(objects)} in {_beginning(reply)}")
+    found = objects[0]
+    label = found.get("label")
+    if type(label) is not int or label not in (0, 1):  # bool is a subclass of int
+        described = json.dumps(label) if "label" in found else "none"
+        raise JudgeReplyError(f"label must be 0 or 1, found {described:.40} in {_beginning(reply)}")
+    reason = found.get("reason")
+    return label, reason if isinstance(reason, str) else ""
+
+
+def _label_of(answer: ChatReply) -> tuple[int, str]:
+    if answer.finish_reason == "length":
+        raise JudgeReplyError(f"the reply was cut at the completion limit: {_beginning(answer.text)}")
+    return parse_label(answer.text)
+
+
+def _json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects that stand at the top level of a text.
+
+    A brace that opens no JSON object is prose, such as ``\\boxed{UNKNOWN}``. But an object inside such braces, braces
+    that never close, and braces around a label are pieces of a broken object, whose label may be another one: refused.
+    """
+    # Not strict: models write line breaks into strings, and a grammar made from a schema lets them.
+    decoder = json.JSONDecoder(object_pairs_hook=_without_repeats, strict=False)
+    position = depth = 0
+    outside = ""
+    while position < len(text):
+        character = text[position]
+        position += 1
+        outside += character
+        if character == "}":
+            depth = max(0, depth - 1)
+        elif character == "{":
+            try:
+                found, end = decoder.raw_decode(text, position - 1)
+            except json.JSONDecodeError:
+                depth += 1
+                continue
+            except RecursionError as error:
+                raise JudgeReplyError(f"JSON is nested too deeply in {_beginning(text)}") from error
+            if depth:
+                raise JudgeReplyError(f"a JSON object stands inside broken JSON in {_beginning(text)}")
+            yield found
+            position = end
+            outside = outside[:-1]
+    if depth or _BROKEN_LABEL.search(outside):
+        raise JudgeReplyError(f"broken JSON stands beside the answer in {_beginning(text)}")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    repeated = sorted({key for key in keys if keys.count(key) > 1})
+    if repeated:
+        raise JudgeReplyError(f"a JSON object gives {repeated} twice")
+    return dict(pairs)
+
+
+def _beginning(reply: str) -> str:
+    text = " ".join(reply.split())
+    return repr(text if len(text) <= _DETAIL_CHARS else f"{text[:_DETAIL_CHARS]}…")

@@ -1,0 +1,1 @@
+"""All rows of a run in DuckDB, and the tables written from it."""

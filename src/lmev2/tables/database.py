@@ -1,0 +1,70 @@
+"""One DuckDB file with every row of a run: questions, contexts without their text, answers, scores, and the methods."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+
+def collect(
+    target: Path, spec: Mapping[str, Any], questions: Path, rows: Mapping[str, Sequence[Path]], views: str
+) -> None:
+    """Write the database.
+
+    Tables: ``questions``, ``contexts``, ``answers``, ``scores`` (one row per question, method and tier), ``methods``
+    (the rows of the table with their position), ``tiers``, ``models`` (role and name).
+
+    Args:
+        target: the file; replaced when everything is written.
+        spec: methods in table order (``method``, ``label``, ``family``), ``tiers``, and model names by role.
+        questions: the selected questions.
+        rows: Parquet files by stage: ``contexts``, ``answers``, ``scores``.
+        views: SQL that defines the views.
+    """
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with duckdb.connect(str(temporary)) as database:
+            _fill(database, spec, questions, rows)
+            database.execute(views)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _fill(
+    database: duckdb.DuckDBPyConnection, spec: Mapping[str, Any], questions: Path, rows: Mapping[str, Sequence[Path]]
+) -> None:
+    methods = [{"position": number, **row} for number, row in enumerate(spec["methods"])]
+    tiers = [{"position": number, "tier": tier} for number, tier in enumerate(spec["tiers"])]
+    models = [{"role": role, "model": spec[role]} for role in ("reader", "judge", "embedder")]
+    for name, content in (("methods", methods), ("tiers", tiers), ("models", models)):
+        database.register("content", pa.Table.from_pylist(content))
+        database.execute(f"CREATE TABLE {name} AS SELECT * FROM content")
+        database.unregister("content")
+    database.execute("CREATE TABLE questions AS SELECT * FROM read_parquet(?) ORDER BY question_id", [str(questions)])
+    database.execute(
+        """
+        CREATE TABLE contexts AS
+        SELECT question_id, method, tier, queries, latency_s, replayed, error, error_detail,
+               len(items) AS items, len(list_filter(items, item -> item.type = 'image')) AS images,
+               CAST(list_sum(list_transform(items, item -> CASE WHEN item.type = 'text' THEN length(item.value) ELSE 0 END))
+                    AS BIGINT) AS text_chars
+        FROM read_parquet(?) ORDER BY method, tier, question_id
+        """,
+        [_names(rows["contexts"])],
+    )
+    for stage in ("answers", "scores"):
+        database.execute(
+            f"CREATE TABLE {stage} AS SELECT * FROM read_parquet(?) ORDER BY method, tier, question_id",
+            [_names(rows[stage])],
+        )
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    return [str(path) for path in paths]

@@ -1,0 +1,93 @@
+"""A table's query, run over the database and written as CSV and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+
+def export_table(database: Path, query: str, csv_path: Path, markdown_path: Path, title: str) -> None:
+    """Write the result of ``query``; numbers stand as the query formats them.
+
+    The Markdown file has the title, the table, and notes: the models that made it and, where rows failed, that the
+    table is incomplete and how many rows failed of which kind.
+    """
+    with duckdb.connect(str(database), read_only=True) as connection:
+        result = connection.execute(query)
+        header = [column[0] for column in result.description or []]
+        rows = result.fetchall()
+        notes = _notes(connection)
+    _write_csv(csv_path, header, rows)
+    _replace(
+        markdown_path, f"# {title}\n\n{markdown_table(header, rows)}\n\n" + "".join(f"- {note}\n" for note in notes)
+    )
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A pipe table; numbers are right-aligned, missing values stand as a dash."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [
+        max(len(name), *(len(row[i]) for row in cells), 3) if cells else len(name) for i, name in enumerate(header)
+    ]
+    numeric = [all(_is_number(row[i]) for row in cells) and bool(cells) for i in range(len(header))]
+    rule = ["-" * (width - 1) + ":" if right else "-" * width for width, right in zip(widths, numeric, strict=True)]
+
+    def line(values: Sequence[str]) -> str:
+        padded = [
+            value.rjust(width) if right else value.ljust(width)
+            for value, width, right in zip(values, widths, numeric, strict=True)
+        ]
+        return "| " + " | ".join(padded) + " |"
+
+    return "\n".join([line(header), line(rule), *(line(row) for row in cells)])
+
+
+def _notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    models = connection.execute("SELECT role, model FROM models ORDER BY role DESC").fetchall()
+    notes = [", ".join(f"{role}: {model}" for role, model in models) + "."]
+    total = connection.execute("SELECT count(*) FROM questions").fetchone()
+    notes.append(f"{total[0] if total else 0} questions per method and tier.")
+    errors = connection.execute(
+        "SELECT error, count(*) FROM scores WHERE error IS NOT NULL GROUP BY error ORDER BY error"
+    ).fetchall()
+    if errors:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in errors)
+        notes.append(f"INCOMPLETE: {kinds}; rows with an error have no score and are not in the means.")
+    return notes
+
+
+def _write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    temporary = _temporary(path)
+    with temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows([["" if value is None else value for value in row] for row in rows])
+    os.replace(temporary, path)
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = _temporary(path)
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def _temporary(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None or value == "" else str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text == "-"
+    return True

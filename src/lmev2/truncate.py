@@ -1,0 +1,95 @@
+"""Fitting a memory context into the reader's budget: whole items are dropped from the end, counts are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmev2.models.types import ImagePart, TextPart, TokenCounter
+
+SEPARATOR = "\n\n"
+IMAGE_LEFT_OUT = "[screenshot left out: this reader takes text only]"
+EMPTY_CONTEXT = "(the memory returned no evidence)"
+
+
+@dataclass(frozen=True)
+class FittedContext:
+    """A context that fits.
+
+    Attributes:
+        parts: what the reader sees, in order; text pieces are already separated.
+        kept: how many items are in it, from the start.
+        tokens_before, tokens: of the whole context and of the kept one, in the reader's own tokens, images included.
+        images_left_out: kept image items that the reader sees as a placeholder line only.
+    """
+
+    parts: tuple[TextPart | ImagePart, ...]
+    kept: int
+    tokens_before: int
+    tokens: int
+    images_left_out: int
+
+
+def fit_context(items: Sequence[Mapping[str, Any]], counter: TokenCounter, budget: int, images: bool) -> FittedContext:
+    """Drop whole items from the end until the context has at most ``budget`` tokens.
+
+    The tokens of a context are those of its joined text, as the reader's tokenizer sees it, plus those of its images;
+    they are not the sum over items, since a tokenizer may merge across the line breaks between two items.
+
+    Args:
+        items: context items (``type``, ``value``), most important first.
+        counter: the reader's token counter.
+        budget: tokens; 0 keeps nothing.
+        images: the reader accepts images; if not, a placeholder line stands for each.
+    """
+    before = _count(_parts(items, images), counter)
+    kept, tokens = len(items), before
+    if before > budget:
+        kept = _largest_by_sum(items, counter, budget, images)
+        tokens = _count(_parts(items[:kept], images), counter)
+        while kept and tokens > budget:
+            kept -= 1
+            tokens = _count(_parts(items[:kept], images), counter)
+        while kept < len(items):
+            more = _count(_parts(items[: kept + 1], images), counter)
+            if more > budget:
+                break
+            kept, tokens = kept + 1, more
+    left_out = 0 if images else sum(item["type"] == "image" for item in items[:kept])
+    parts = _parts(items[:kept], images) or (TextPart(EMPTY_CONTEXT),)
+    return FittedContext(parts, kept, before, tokens if kept else 0, left_out)
+
+
+def _largest_by_sum(items: Sequence[Mapping[str, Any]], counter: TokenCounter, budget: int, images: bool) -> int:
+    """A first guess, one pass: how many items fit by the sum of their own counts."""
+    total = 0
+    for number, item in enumerate(items):
+        total += _count(_parts([item], images), counter) + (counter.count(SEPARATOR) if number else 0)
+        if total > budget:
+            return number
+    return len(items)
+
+
+def _parts(items: Sequence[Mapping[str, Any]], images: bool) -> tuple[TextPart | ImagePart, ...]:
+    """Items as message parts; neighbouring texts become one part, so that what is counted is what is sent."""
+    parts: list[TextPart | ImagePart] = []
+    run: list[str] = []
+    for item in items:
+        if item["type"] == "image" and images:
+            if run:
+                parts.append(TextPart(SEPARATOR.join(run) + SEPARATOR))
+                run = []
+            parts.append(ImagePart(Path(item["value"])))
+        else:
+            run.append(IMAGE_LEFT_OUT if item["type"] == "image" else item["value"])
+    if run:
+        parts.append(TextPart(SEPARATOR.join(run)))
+    return tuple(parts)
+
+
+def _count(parts: Sequence[TextPart | ImagePart], counter: TokenCounter) -> int:
+    return sum(
+        counter.count(part.text) if isinstance(part, TextPart) else counter.count_image(part.path) for part in parts
+    )

@@ -1,0 +1,115 @@
+"""Exact search: order and scores equal a brute-force cosine ranking, ties included."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from lmev2.index import PoolIndex, PoolIndexError, build_index, cosine
+from lmev2.rows import EMBEDDING, POOL_ENTRY, write_rows
+
+
+def make_index(folder: Path, vectors: dict[str, npt.NDArray[np.float32]], shards: int = 2) -> PoolIndex:
+    """An index of slices: ``vectors`` maps a trajectory to its (states, dimension) matrix."""
+    pools, embeddings = [], []
+    for shard in range(shards):
+        names = sorted(vectors)[shard::shards]
+        rows = [
+            {
+                "entry_id": f"raw_state/{name}/{state:04d}",
+                "trajectory_id": name,
+                "first_state": max(state - 1, 0),
+                "last_state": min(state + 1, len(vectors[name]) - 1),
+                "center_state": state,
+            }
+            for name in names
+            for state in range(len(vectors[name]))
+        ]
+        pools.append(folder / f"pool{shard}.parquet")
+        embeddings.append(folder / f"embedding{shard}.parquet")
+        write_rows(
+            pools[-1],
+            POOL_ENTRY,
+            ({**row, "pool": "raw_state", "payload": json.dumps({"n": row["center_state"]}), "origin": "rules"} for row in rows),
+        )
+        write_rows(
+            embeddings[-1],
+            EMBEDDING,
+            ({**row, "vector": vectors[str(row["trajectory_id"])][row["center_state"]].tolist()} for row in rows),
+        )
+    build_index("raw_state", pools, embeddings, folder / "raw_state.lance", folder / "raw_state.json")
+    return PoolIndex(folder / "raw_state.lance", folder / "raw_state.json")
+
+
+def brute_force(
+    vectors: dict[str, npt.NDArray[np.float32]], query: npt.NDArray[np.float32], haystack: list[str], k: int
+) -> list[tuple[str, int, float]]:
+    """The definition: stable sort by falling cosine over haystack order."""
+    entries = [(name, state, float(score)) for name in haystack for state, score in enumerate(cosine(vectors[name], query))]
+    return sorted(entries, key=lambda entry: -entry[2])[:k]
+
+
+def unit(rng: np.random.Generator, n: int, dimension: int) -> npt.NDArray[np.float32]:
+    raw = rng.normal(size=(n, dimension))
+    return (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_search_equals_brute_force_with_ties(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = {f"t{i:03d}": unit(rng, int(rng.integers(1, 12)), 32) for i in range(40)}
+    shared = unit(rng, 1, 32)[0]
+    for name in list(vectors)[::3]:  # equal vectors within and across trajectories, more of them than k
+        vectors[name][: len(vectors[name]) // 2 + 1] = shared
+    index = make_index(tmp_path, vectors)
+    for trial in range(12):
+        haystack = list(rng.permutation(sorted(vectors))[: int(rng.integers(1, 40))])
+        query = shared if trial % 3 == 0 else unit(rng, 1, 32)[0]
+        k = int(rng.integers(1, 15))
+        hits = index.search(query, haystack, k)
+        expected = brute_force(vectors, query, haystack, k)
+        assert [(hit.trajectory_id, hit.center_state) for hit in hits] == [entry[:2] for entry in expected]
+        assert [hit.score for hit in hits] == [entry[2] for entry in expected]
+        assert all(hit.payload == {"n": hit.center_state} for hit in hits)
+
+
+def test_nearly_equal_vectors_keep_the_exact_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    base = unit(rng, 1, 64)[0]
+    noisy = {f"t{i}": (base + rng.normal(scale=3e-7, size=(5, 64))).astype(np.float32) for i in range(10)}
+    index = make_index(tmp_path, noisy)
+    hits = index.search(base, sorted(noisy), 6)
+    assert [(hit.trajectory_id, hit.center_state) for hit in hits] == [
+        entry[:2] for entry in brute_force(noisy, base, sorted(noisy), 6)
+    ]
+
+
+def test_only_the_haystack_is_searched(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    vectors = {"it's": unit(rng, 3, 8), "other": unit(rng, 3, 8)}
+    index = make_index(tmp_path, vectors)
+    assert {hit.trajectory_id for hit in index.search(vectors["other"][0], ["it's"], 10)} == {"it's"}
+    assert index.search(vectors["other"][0], [], 10) == []
+
+
+def test_embeddings_that_do_not_fit_their_pool_are_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    make_index(tmp_path, {"a": unit(rng, 3, 8), "b": unit(rng, 2, 8)})
+    with pytest.raises(PoolIndexError, match="does not fit"):
+        build_index(
+            "raw_state", [tmp_path / "pool0.parquet"], [tmp_path / "embedding1.parquet"], tmp_path / "x.lance", tmp_path / "x.json"
+        )
+
+
+def test_a_missing_or_mismatched_index_is_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    make_index(tmp_path, {"a": unit(rng, 3, 8), "b": unit(rng, 2, 8)})
+    with pytest.raises(PoolIndexError, match="gone.lance"):
+        PoolIndex(tmp_path / "gone.lance", tmp_path / "raw_state.json")
+    (tmp_path / "raw_state.json").write_text(json.dumps({"entries": 4, "digest": ""}))
+    with pytest.raises(PoolIndexError, match="holds 5 entries, its manifest says 4"):
+        PoolIndex(tmp_path / "raw_state.lance", tmp_path / "raw_state.json")

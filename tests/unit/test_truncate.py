@@ -1,0 +1,74 @@
+"""Truncation keeps the longest prefix of whole items whose joined text fits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmev2.models.types import ImagePart, TextPart
+from lmev2.truncate import EMPTY_CONTEXT, IMAGE_LEFT_OUT, SEPARATOR, fit_context
+
+
+class WordCounter:
+    """Runs of word characters, of white space and of the rest, so that counts of joined texts are not additive."""
+
+    def count(self, text: str) -> int:
+        return len(re.findall(r"\w+|\s+|[^\w\s]+", text))
+
+    def count_image(self, path: Path) -> int:
+        return 7
+
+
+def text(value: str) -> dict[str, str]:
+    return {"type": "text", "value": value}
+
+
+_ITEMS = st.lists(
+    st.one_of(
+        st.text("ab \n!", min_size=1, max_size=12).map(text),
+        st.just({"type": "image", "value": "x.png"}),
+    ),
+    max_size=12,
+)
+
+
+@given(_ITEMS, st.integers(0, 60), st.booleans())
+def test_keeps_the_longest_fitting_prefix(items: list[dict[str, str]], budget: int, images: bool) -> None:
+    fitted = fit_context(items, WordCounter(), budget, images)
+
+    def tokens(count: int) -> int:
+        total, run = 0, []
+        for item in items[:count]:
+            if images and item["type"] == "image":
+                total += 7 + (WordCounter().count(SEPARATOR.join(run) + SEPARATOR) if run else 0)
+                run = []
+            else:
+                run.append(IMAGE_LEFT_OUT if item["type"] == "image" else item["value"])
+        return total + (WordCounter().count(SEPARATOR.join(run)) if run else 0)
+
+    assert fitted.tokens_before == tokens(len(items))
+    assert fitted.tokens == tokens(fitted.kept) <= budget or fitted.kept == 0
+    assert fitted.kept == len(items) or tokens(fitted.kept + 1) > budget
+
+
+def test_an_empty_context_says_so() -> None:
+    fitted = fit_context([], WordCounter(), 100, images=False)
+    assert fitted.parts == (TextPart(EMPTY_CONTEXT),)
+    assert (fitted.tokens, fitted.tokens_before, fitted.kept) == (0, 0, 0)
+
+
+def test_text_only_readers_get_a_placeholder_and_a_count() -> None:
+    items = [text("one"), {"type": "image", "value": "a.png"}, text("two")]
+    fitted = fit_context(items, WordCounter(), 100, images=False)
+    assert fitted.parts == (TextPart(f"one{SEPARATOR}{IMAGE_LEFT_OUT}{SEPARATOR}two"),)
+    assert fitted.images_left_out == 1
+
+
+def test_images_keep_their_place() -> None:
+    items = [text("one"), {"type": "image", "value": "a.png"}, text("two"), text("three")]
+    fitted = fit_context(items, WordCounter(), 100, images=True)
+    assert fitted.parts == (TextPart(f"one{SEPARATOR}"), ImagePart(Path("a.png")), TextPart(f"two{SEPARATOR}three"))
+    assert fitted.images_left_out == 0
