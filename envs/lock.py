@@ -36,7 +36,7 @@ def conda_environment(project: dict[str, object]) -> str:
         "channels:",
         "  - conda-forge",
         "dependencies:",
-        "  - python >=3.11,<3.13",
+        "  - python >=3.11.4,<3.13",
         "  - pip",
         "  - pip:",
     ]

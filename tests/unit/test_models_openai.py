@@ -39,7 +39,11 @@ def completion(content: object = "hi", finish_reason: str | None = "stop", **mes
         "object": "chat.completion",
         "model": "served-snapshot",
         "choices": [
-            {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", "content": content, **message}}
+            {
+                "index": 0,
+                "finish_reason": finish_reason,
+                "message": {"role": "assistant", "content": content, **message},
+            }
         ],
         "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
     }
@@ -144,7 +148,12 @@ def test_a_plain_request_sends_only_what_is_set(server: FakeServer) -> None:
 
 def test_all_settings_reach_the_endpoint(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "another-service")
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
     sampling = Sampling(temperature=0.6, top_p=0.95, top_k=20, max_tokens=99, seed=5)
     request = ChatRequest(REQUEST.messages, sampling, schema, thinking=False, reasoning_effort="medium", sample=2)
     chat().complete(request)
@@ -168,12 +177,21 @@ def test_all_settings_reach_the_endpoint(server: FakeServer, monkeypatch: pytest
 
 
 def test_strict_mode_only_for_closed_schemas() -> None:
-    closed = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}, "required": ["a"]}
+    closed: dict[str, Any] = {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"type": "string"}}},
+        "required": ["a"],
+    }
     assert not is_closed(closed)
     closed["additionalProperties"] = False
     assert is_closed(closed)
     assert not is_closed({**closed, "required": []})
-    nested = {"type": "object", "properties": {"b": {"type": "object"}}, "required": ["b"], "additionalProperties": False}
+    nested = {
+        "type": "object",
+        "properties": {"b": {"type": "object"}},
+        "required": ["b"],
+        "additionalProperties": False,
+    }
     assert not is_closed(nested)
 
 
@@ -187,6 +205,17 @@ def test_images_are_sent_as_data_urls(server: FakeServer, tmp_path: Path) -> Non
     assert image["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
     with pytest.raises(ModelSetupError, match="images: true"):
         chat(images=False).complete(request)
+
+
+def test_lone_surrogates_are_sent_as_replacement_characters(server: FakeServer) -> None:
+    chat().complete(ChatRequest((Message.text("user", "a\ud83db \U0001f600"),)))
+    assert server.requests[0]["messages"][0]["content"] == "a\ufffdb \U0001f600"
+
+
+def test_a_grammar_is_refused(server: FakeServer) -> None:
+    with pytest.raises(ModelSetupError, match="reply_format: free"):
+        chat().complete(ChatRequest(REQUEST.messages, grammar='root ::= "x"'))
+    assert server.requests == []
 
 
 HTTP_DATE = "Fri, 31 Dec 2100 23:59:59 GMT"
@@ -237,7 +266,11 @@ def test_a_timeout_is_retried_and_named(server: FakeServer) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "kind"),
-    [(Answer(status=502), "api_error"), (Answer({"choices": []}), "malformed_reply"), (Answer(reset=True), "api_error")],
+    [
+        (Answer(status=502), "api_error"),
+        (Answer({"choices": []}), "malformed_reply"),
+        (Answer(reset=True), "api_error"),
+    ],
 )
 def test_a_fault_that_stays_is_an_error(server: FakeServer, fault: Answer, kind: str) -> None:
     server.schedule = [fault] * 3
@@ -272,7 +305,10 @@ def test_a_final_fault_fails_at_once(server: FakeServer, answer: Answer, kind: s
 
 
 def test_a_cut_reply_is_returned_as_such(server: FakeServer) -> None:
-    server.schedule = [Answer(completion("half a", "length")), Answer(completion(None, "length", reasoning_content="hm"))]
+    server.schedule = [
+        Answer(completion("half a", "length")),
+        Answer(completion(None, "length", reasoning_content="hm")),
+    ]
     reply = chat().complete(REQUEST)
     assert (reply.text, reply.finish_reason) == ("half a", "length")
     reply = chat().complete(REQUEST)
@@ -345,9 +381,7 @@ def test_the_key_stays_out_of_cache_errors_and_logs(
         assert KEY not in text
 
 
-def test_a_cached_run_needs_no_endpoint(
-    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cached_run_needs_no_endpoint(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = CallCache(tmp_path)
     first = make_chat(settings(), cache, threads=1).complete(REQUEST)
     monkeypatch.delenv("T_BASE_URL")
@@ -438,7 +472,7 @@ def test_malformed_embeddings_are_refused(server: FakeServer, data: object) -> N
 
 def test_a_wrong_dimension_is_a_fault_of_the_settings(server: FakeServer) -> None:
     server.schedule = [embeddings]
-    with pytest.raises(ModelSetupError, match="of 3 numbers.*`dimension` is 4"):
+    with pytest.raises(ModelSetupError, match=r"of 3 numbers.*`dimension` is 4"):
         embedder(dimension=4).embed_documents(["a"])
 
 

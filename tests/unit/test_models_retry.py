@@ -46,7 +46,8 @@ def test_waits_double_up_to_a_limit_and_honour_the_server() -> None:
 
 
 def test_only_the_successful_attempt_is_timed() -> None:
-    attempts, waits = [], []
+    attempts: list[None] = []
+    waits: list[float] = []
 
     def attempt() -> str:
         attempts.append(None)
@@ -63,7 +64,7 @@ def test_only_the_successful_attempt_is_timed() -> None:
 
 @pytest.mark.parametrize(("retries", "words"), [(0, "after 1 attempt)"), (2, "after 3 attempts)")])
 def test_a_fault_that_stays_becomes_an_error_of_its_kind(retries: int, words: str) -> None:
-    attempts = []
+    attempts: list[None] = []
 
     def attempt() -> None:
         attempts.append(None)
@@ -77,7 +78,7 @@ def test_a_fault_that_stays_becomes_an_error_of_its_kind(retries: int, words: st
 
 
 def test_other_errors_are_not_repeated() -> None:
-    attempts = []
+    attempts: list[None] = []
 
     def attempt() -> None:
         attempts.append(None)

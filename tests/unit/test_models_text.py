@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmev2.models.text import OMISSION, cut_middle, encode_prefix
+from lmev2.models.text import OMISSION, cut_middle, encode_prefix, well_formed
 
 
 @given(st.text(max_size=60), st.integers(0, 70))
@@ -16,12 +16,25 @@ def test_cut_middle_keeps_both_ends_within_the_limit(text: str, limit: int) -> N
     if len(text) <= limit:
         assert cut == text
     elif limit >= len(OMISSION) + 2:
-        head, mark, tail = cut[: (limit - len(OMISSION) + 1) // 2], OMISSION, cut[len(cut) - (limit - len(OMISSION)) // 2 :]
+        head, mark, tail = (
+            cut[: (limit - len(OMISSION) + 1) // 2],
+            OMISSION,
+            cut[len(cut) - (limit - len(OMISSION)) // 2 :],
+        )
         assert cut == head + mark + tail
         assert text.startswith(head)
         assert text.endswith(tail)
     else:
         assert text.startswith(cut)
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_well_formed_leaves_good_texts_alone(text: str) -> None:
+    assert well_formed(text) == text
+
+
+def test_well_formed_replaces_lone_surrogates() -> None:
+    assert well_formed("a\ud83d\ude00 \udc00b\ud800") == "a\U0001f600 \ufffdb\ufffd"
 
 
 def test_cut_middle_refuses_a_negative_limit() -> None:

@@ -18,6 +18,7 @@ from lmev2.models.wordllama_backend import WordLlamaEmbedder, package_folder
 
 REAL_RUNS = Path(__file__).parents[3] / "shared" / "data" / "realruns" / "trajectories.jsonl"
 TEXTS = ["", "one", "RootWebArea 'Incidents', focused\n\t[a1] button 'Submit'", "é\u2028𝒳 " * 9, "word " * 3000, " "]
+LONE_SURROGATE = "a\ud83db"
 
 
 def embedder(**changes: Any) -> WordLlamaEmbedder:
@@ -38,7 +39,7 @@ def real_slices() -> list[str]:
 
 
 def library_vectors(texts: list[str], max_tokens: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-    from wordllama import WordLlama  # type: ignore[import-untyped]
+    from wordllama import WordLlama
 
     model = WordLlama.load("l2_supercat", cache_dir=package_folder(), disable_download=True)
     model.tokenizer.enable_truncation(max_tokens)
@@ -74,6 +75,7 @@ def test_vectors_are_unit_or_zero_and_independent_of_their_neighbours() -> None:
     for text, vector in zip(TEXTS, vectors, strict=True):
         np.testing.assert_array_equal(embedder().embed_documents([text])[0], vector)
     assert embedder().embed_documents([]).shape == (0, 256)
+    np.testing.assert_array_equal(embedder().embed_query(LONE_SURROGATE), embedder().embed_query("a\ufffdb"))
 
 
 def test_texts_are_cut_at_characters_then_tokens() -> None:
@@ -102,12 +104,19 @@ def test_smaller_dimensions_are_the_first_columns() -> None:
 
 
 def test_what_changes_a_vector_is_in_the_identity() -> None:
-    changes: list[dict[str, Any]] = [{}, {"dimension": 64}, {"max_tokens": 9}, {"max_chars": 9}, {"query_instruction": "x"}]
+    changes: list[dict[str, Any]] = [
+        {},
+        {"dimension": 64},
+        {"max_tokens": 9},
+        {"max_chars": 9},
+        {"query_instruction": "x"},
+    ]
     assert len({json.dumps(embedder(**change).identity()) for change in changes}) == len(changes)
 
 
 def test_loading_leaves_the_root_logger_alone() -> None:
     code = """
+import logging
 from lmev2.models.settings import EmbedderSettings
 from lmev2.models.wordllama_backend import WordLlamaEmbedder
 WordLlamaEmbedder(EmbedderSettings(backend="wordllama", model="w")).embed_query("a")

@@ -111,6 +111,16 @@ def test_a_message_that_was_there_before_is_not_a_result() -> None:
     assert 'appeared "more"' in hint["content"]
 
 
+def test_an_element_is_looked_up_in_the_state_before_then_in_earlier_ones() -> None:
+    first = "RootWebArea 'x'\n\t[1] button 'Oldest'\n\t[2] button 'Only here'"
+    middle = "RootWebArea 'x'\n\t[1] button 'Before'"
+    procedure, _ = notes(run([(None, first), ("noop()", middle), ("click('1')", first), ("click('2')", middle)]))
+    assert 'click the button "Before"' in procedure["content"]
+    assert 'button "Oldest"' not in procedure["content"]
+    procedure, _ = notes(run([(None, first), ("noop()", middle), ("click('2')", middle)]))
+    assert 'click the button "Only here"' in procedure["content"]
+
+
 def test_changes_on_the_same_page_are_told() -> None:
     before = "RootWebArea 'Order'\n\t[1] LabelText 'Windows'\n\tradio 'Ubuntu'"
     after = "RootWebArea 'Order'\n\t[1] LabelText 'Windows'\n\tradio 'Ubuntu [subtract $100]'"
@@ -166,8 +176,8 @@ LABELS = st.sampled_from(
         "",
     ]
 )
-ROLES = """button link textbox combobox option radio alert status heading cell row table columnheader StaticText navigation
-tab RootWebArea term definition checkbox"""
+ROLES = """button link textbox combobox option radio alert status heading cell row table columnheader StaticText
+navigation tab RootWebArea term definition checkbox"""
 LINES = st.builds(
     lambda depth, bid, role, label, rest: f"{chr(9) * depth}{bid}{role} {label!r}{rest}",
     st.integers(0, 3),
@@ -180,11 +190,14 @@ TREES = st.lists(LINES, max_size=14).map("\n".join)
 ACTIONS = st.one_of(
     st.none(),
     st.sampled_from(
-        ["click('1')", "click('a3')", "fill('2', 'some text')", "select_option('2', ['Low', 'High'])", "goto('http://h/p?q=1')",
-         "scroll(0, 10)", "go_back()", "send_msg_to_user('The answer.')", "drag_and_drop('1', '2')", "press('2', 'Enter')",
-         "noop()", "mouse_click(1.0, 2.0)", "click('missing')", "not python(", "fill(bid='2', value='kw')", "keyboard_type('abc')"]
+        [
+            *("click('1')", "click('a3')", "click('missing')", "fill('2', 'some text')", "fill(bid='2', value='kw')"),
+            *("select_option('2', ['Low', 'High'])", "press('2', 'Enter')", "drag_and_drop('1', '2')", "scroll(0, 10)"),
+            *("goto('http://h/p?q=1')", "go_back()", "noop()", "mouse_click(1.0, 2.0)", "keyboard_type('abc')"),
+            *("send_msg_to_user('The answer.')", "not python("),
+        ]
     ),
-)  # fmt: skip
+)
 RUNS = st.builds(
     lambda steps, goal, outcome: run([(None, "RootWebArea 'Start'"), *steps], goal, outcome),
     st.lists(st.tuples(ACTIONS, TREES), max_size=6),
@@ -221,9 +234,10 @@ def from_json(item: dict[str, Any]) -> Trajectory:
     raw = item["states"]
     annotated = annotate_actions([s["action"] for s in raw], [s["accessibility_tree"] for s in raw])
     states = tuple(
-        State(item["id"], s["state_index"], s.get("step"), s["url"], s["action"], note, s["thought"], s["accessibility_tree"], None)
+        State(item["id"], s["state_index"], s.get("step"), s["url"], s["action"], note, s["thought"], tree, None)
         for s, note in zip(raw, annotated, strict=True)
-    )  # fmt: skip
+        for tree in [s["accessibility_tree"]]
+    )
     return Trajectory(
         item["id"], item["domain"], item["environment"], item["goal"], item["outcome"], item["start_url"], states
     )

@@ -103,6 +103,11 @@ def test_a_field_does_not_take_the_label_of_the_field_before() -> None:
     assert tree.label(tree.by_bid["6"]) == ""
 
 
+def test_a_link_before_a_field_is_not_its_label() -> None:
+    tree = Tree("RootWebArea 'x'\n\tStaticText 'First'\n\tlink 'admin'\n\t[5] textbox ''")
+    assert tree.label(tree.by_bid["5"]) == ""
+
+
 def test_the_main_title_is_that_of_the_larger_document() -> None:
     inner = "".join(f"\n\t\t\tStaticText 'line {number}'" for number in range(6))
     tree = Tree(f"RootWebArea 'Shell'\n\t[a] Iframe 'Main'\n\t\tRootWebArea 'Record'{inner}\n\tStaticText 'end'")

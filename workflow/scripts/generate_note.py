@@ -11,7 +11,7 @@ from lmev2.shards import in_shard
 
 with Job(snakemake) as job, StateStore(Path(snakemake.input.states), Path(snakemake.input.trajectories)) as store:
     settings = NoteSettings.model_validate(job.spec["note"])
-    names = [name for name in store.trajectory_ids() if in_shard(name, job.spec["shard"])]
+    names = [name for name in store.trajectory_ids if in_shard(name, job.spec["shard"])]
     report = job.progress("trajectories")
     notes = []
     for number, name in enumerate(names, start=1):

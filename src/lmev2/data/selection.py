@@ -12,13 +12,19 @@ class Selectable(Protocol):
     """What a selection looks at."""
 
     @property
-    def question_id(self) -> str: ...
+    def question_id(self) -> str:
+        """The question's id."""
+        ...
 
     @property
-    def domain(self) -> str: ...
+    def domain(self) -> str:
+        """The question's domain."""
+        ...
 
     @property
-    def question_type(self) -> str: ...
+    def question_type(self) -> str:
+        """The question's type."""
+        ...
 
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Selectable)

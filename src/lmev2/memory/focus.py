@@ -24,11 +24,11 @@ GAP = "…"
 _LENGTH_WEIGHT = 0.4  # how much a long line's score is reduced; 0 not at all, 1 in proportion to its length
 _PAIR_BONUS = 0.5
 _PHRASE_BONUS = 1.5
-_NEIGHBOUR_SHARE = (0.45, 0.2)  # of a score, to units one and two away
+_NEIGHBOUR_SHARE = (0.4, 0.15)  # of a score, to units one and two away
 _SECTION_SHARE = 0.25  # of the score of the heading or named part that a unit stands in
-_NEW_BONUS = 0.7
+_NEW_BONUS = 1.0
 _ROLE_BONUS = 1.2  # per interface word of the question that speaks of lines of this role
-_ROLE_WORDS = 2
+_ROLE_WORDS = 3
 _NEW_AT_MOST = 0.5  # a tree with a larger share of new units is another page, not a change of the one before
 _BASE = {
     "alert": 0.6,
@@ -38,6 +38,7 @@ _BASE = {
     "row": 0.2,
     "list": 0.15,
     "tablist": 0.3,
+    "notice": 0.3,
 }
 _FIELD_BASE = 0.25
 _TEXT_BASE = 0.1
@@ -69,15 +70,16 @@ def focus_lines(query: str, trees: Sequence[str], budget_chars: int, seen: set[s
         One excerpt per tree; None where nothing bears on the query that is not shown already.
     """
     shown = set() if seen is None else seen
-    folded = [fold(Tree(text)) for text in trees]
     analysed = analyse(query)
+    folded = [fold(Tree(text), analysed.option_words) for text in trees]
     own_scores = _own_scores(analysed, folded)
-    bearing = [any(score > 0 for score in scores) for scores in own_scores]
+    added = [_added(units, folded[tree - 1] if tree else None) for tree, units in enumerate(folded)]
+    bearing = _bearing(folded, own_scores, added, shown)
     candidates = [
         _Candidate(tree, number, score)
-        for tree, (units, before) in enumerate(zip(folded, [None, *folded], strict=False))
+        for tree, units in enumerate(folded)
         if bearing[tree]
-        for number, score in enumerate(_full_scores(analysed, units, own_scores[tree], before))
+        for number, score in enumerate(_full_scores(analysed, units, own_scores[tree], added[tree]))
         if score > 0
     ]
     candidates.sort(key=lambda one: (-one.score, one.tree, one.number))
@@ -86,6 +88,29 @@ def focus_lines(query: str, trees: Sequence[str], budget_chars: int, seen: set[s
     for units, numbers in zip(folded, chosen, strict=True):
         shown.update(units[number].text for number in numbers)
     return excerpts
+
+
+def _added(units: Sequence[Unit], before: Sequence[Unit] | None) -> list[bool]:
+    """Per unit whether an action added it: the tree before lacks it but is the same page for the most part."""
+    known = {unit.text for unit in before or ()}
+    new = [unit.text not in known for unit in units]
+    same_page = before is not None and sum(new) <= _NEW_AT_MOST * len(units)
+    return new if same_page else [False] * len(units)
+
+
+def _bearing(
+    folded: Sequence[Sequence[Unit]], own: Sequence[Sequence[float]], added: Sequence[Sequence[bool]], seen: set[str]
+) -> list[bool]:
+    """Per tree whether it has something to show: a line with words of the question that neither the context nor an
+    earlier tree has, or lines that an action added to a page that bears on the question."""
+    known = set(seen)
+    found: list[bool] = []
+    for tree, units in enumerate(folded):
+        matching = any(score > 0 and unit.text not in known for score, unit in zip(own[tree], units, strict=True))
+        changed = bool(found) and found[-1] and any(added[tree])
+        found.append(matching or changed)
+        known.update(unit.text for unit in units)
+    return found
 
 
 def _own_scores(query: Query, folded: Sequence[Sequence[Unit]]) -> list[list[float]]:
@@ -121,13 +146,8 @@ def _contains(tokens: Sequence[str], phrase: tuple[str, ...]) -> bool:
     )
 
 
-def _full_scores(
-    query: Query, units: Sequence[Unit], own: Sequence[float], before: Sequence[Unit] | None
-) -> list[float]:
+def _full_scores(query: Query, units: Sequence[Unit], own: Sequence[float], added: Sequence[bool]) -> list[float]:
     """Own score, plus what neighbours, section, novelty and kind add."""
-    known = {unit.text for unit in before} if before is not None else None
-    new = [known is not None and unit.text not in known for unit in units]
-    changed = sum(new) <= _NEW_AT_MOST * len(units)
     section = _section_scores(units, own)
     title = {token for unit in units if unit.role == "RootWebArea" for token in unit.tokens}
     scores = []
@@ -140,7 +160,7 @@ def _full_scores(
             near = [other for other in (number - distance, number + distance) if 0 <= other < len(units)]
             around += share * max((own[other] for other in near if units[other].role != "RootWebArea"), default=0.0)
         extra = _SECTION_SHARE * section[number] + around + _base(unit)
-        if changed and new[number]:
+        if added[number]:
             extra += _NEW_BONUS
         extra += _ROLE_BONUS * min(query.roles.get(unit.role, 0), _ROLE_WORDS)
         scores.append(own[number] + (extra * _LANDMARK_FACTOR if unit.landmark else extra))

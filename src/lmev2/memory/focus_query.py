@@ -12,7 +12,7 @@ from itertools import pairwise
 _STOP_TEXT = """
 a about after again all also am an and any are as at be because been before being between both but by can could
 did do does doing each either else few for from get given go had has have having he her here him his how i if in
-into is it its itself just know let like list me more most my name names no nor not now of on once only or other our
+into is it its itself just know let like me more most my name names no nor not now of on once only or other our
 out over please same several she should shown so some specific such tell than that the their them then there these
 they this those through to too under until up us use used using very want was we were what when where which while
 who why will with would you your appear appears called currently working following exact exactly
@@ -27,6 +27,9 @@ zero one two three four five six seven eight nine ten
 _FAINT_WEIGHT = 0.5
 _CHOOSERS = ("combobox", "listbox", "radiogroup", "menu")
 _FIELDS = ("textbox", "searchbox", "combobox", "listbox", "checkbox", "radiogroup", "spinbutton", "switch")
+_MESSAGES = ("alert", "notice")
+# Words by which a question asks for the entries of a field, all of which may then matter.
+_OPTION_WORDS = ("dropdown", "entry", "list", "menu", "option", "choice")
 # Interface words of a question, and the roles of the lines that they speak of.
 _ROLES: dict[str, tuple[str, ...]] = {
     "dropdown": _CHOOSERS,
@@ -40,25 +43,27 @@ _ROLES: dict[str, tuple[str, ...]] = {
     "tab": ("tablist", "tab"),
     "column": ("header row", "columnheader"),
     "header": ("header row", "columnheader", "heading"),
-    "banner": ("alert",),
-    "message": ("alert",),
-    "notification": ("alert",),
-    "warning": ("alert",),
-    "error": ("alert",),
+    "banner": _MESSAGES,
+    "message": _MESSAGES,
+    "notification": _MESSAGES,
+    "warning": _MESSAGES,
+    "error": _MESSAGES,
     "section": ("heading", "region"),
     "title": ("heading",),
 }
 _SYNONYMS = {"mandatory": "required", "default": "selected", "preselected": "selected"}
 _INSTRUCTION = re.compile(
-    r"\\boxed|\bmark your final answer\b|\b(?:put|give|wrap|write) (?:me )?(?:only )?(?:your|the) (?:final )?answers?\b|"
+    r"\\boxed|\bmark your final answer\b|"
+    r"\b(?:put|give|wrap|write) (?:me )?(?:only )?(?:your|the) (?:final )?answers?\b|"
     r"\byour (?:final )?answers? should be\b|^\(?(?:please )?(?:answer|respond|reply) (?:with|in|as|using)\b|"
     r"^\(?(?:please )?separate\b|^say the number\b|^select (?:one|all)\b|^do not list alternatives\b|"
     r"^please (?:give|provide) (?:me )?(?:only|your)\b|^be concise\b",
     re.IGNORECASE,
 )
 _LEAD_IN = re.compile(
-    r"^i(?:'m| am) (?:currently )?(?:using|working (?:with|in|on|at)) (?:our|the|a|an|my) "
-    r"(?:[\w/-]+ ){0,6}?(?:app|application|board|dashboard|desk|environment|forum|instance|platform|portal|shop|site|store|system|website)\.?$",
+    r"^i(?:'m| am) (?:currently )?(?:using|working (?:with|in|on|at)) (?:our|the|a|an|my) (?:[\w/-]+ ){0,6}?"
+    r"(?:app|application|board|dashboard|desk|environment|forum|instance|platform|portal|shop|site|store|system|website)"
+    r"\.?$",
     re.IGNORECASE,
 )
 _CHOICE = re.compile(r"^\s*\(?([A-Z])[.):]\s+(.*\S)")
@@ -86,6 +91,13 @@ class Query:
     pairs: frozenset[tuple[str, str]]
     phrases: tuple[tuple[str, ...], ...]
     roles: Mapping[str, int]
+
+    @property
+    def option_words(self) -> frozenset[str] | None:
+        """Words that pick options out of a long list; None when the question asks for the options themselves."""
+        if not _OPTION_STEMS.isdisjoint(self.weights):
+            return None
+        return frozenset(word for word in self.weights if word not in _FAINT_STEMS)
 
 
 @lru_cache(maxsize=65536)
@@ -118,11 +130,14 @@ def analyse(question: str) -> Query:
     pairs: set[tuple[str, str]] = set()
     phrases: list[tuple[str, ...]] = []
     for text, weight in _statements(question):
-        phrases += [tuple(words(next(filter(None, groups)))) for groups in _QUOTED.findall(text)]
+        quoted = [tuple(words(next(filter(None, groups)))) for groups in _QUOTED.findall(text)]
+        phrases += quoted
+        labels = {word for phrase in quoted for word in phrase}
         sequence = words(text)
-        content = [word for word in sequence if word not in _STOP_STEMS]
+        content = [word for word in sequence if word in labels or word not in _STOP_STEMS]
         for word in content:
-            own = weight * (_FAINT_WEIGHT if word in _FAINT_STEMS else 1.0)
+            faint = word in _FAINT_STEMS or word in _STOP_STEMS
+            own = weight * (_FAINT_WEIGHT if faint else 1.0)
             weights[word] = max(weights.get(word, 0.0), own)
             synonym = _SYNONYM_STEMS.get(word)
             if synonym:
@@ -149,5 +164,6 @@ def _statements(question: str) -> list[tuple[str, float]]:
 
 _STOP_STEMS = frozenset(stem(word) for word in _STOP_WORDS) | _STOP_WORDS
 _FAINT_STEMS = frozenset(stem(word) for word in _FAINT_TEXT.split())
+_OPTION_STEMS = frozenset(stem(word) for word in _OPTION_WORDS)
 _ROLE_STEMS = {stem(word): roles for word, roles in _ROLES.items()}
 _SYNONYM_STEMS = {stem(word): stem(other) for word, other in _SYNONYMS.items()}

@@ -1,15 +1,20 @@
-"""A tree folded into short lines that make sense alone: a table row, a field with its options, a list, a run of text."""
+"""A tree folded into short lines that make sense alone: a table row, a field with its options, a list, some text."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from lmev2.memory.focus_query import words
 from lmev2.tree import FIELD_ROLES, MESSAGE_ROLES, TABLE_ROLES, Tree, clean
 
 _ITEM_LISTS = frozenset({"DescriptionList", "list", "menu", "menubar", "navigation", "row", "tablist", "toolbar"})
-_TEXT_ROLES = frozenset({"LabelText", "Legend", "StaticText", "caption", "emphasis", "paragraph", "strong", "term", "definition", "time"})  # fmt: skip
-_WHOLE_ROLES = frozenset({"button", "columnheader", "heading", "link", "menuitem", "option", "rowheader", "sectionheader", "tab"})  # fmt: skip
+_TEXT_ROLES = frozenset(
+    {"LabelText", "Legend", "StaticText", "caption", "definition", "emphasis", "paragraph", "strong", "term", "time"}
+)
+_WHOLE_ROLES = frozenset(
+    {"button", "columnheader", "heading", "link", "menuitem", "option", "rowheader", "sectionheader", "tab"}
+)
 _CONTAINERS = frozenset(
     {"article", "LayoutTableCell", "cell", "form", "generic", "gridcell", "listitem", "region", "rowgroup", "table"}
 )
@@ -17,9 +22,17 @@ _FRAMES = frozenset({"Iframe", "main"})
 _LANDMARKS = frozenset({"banner", "contentinfo", "navigation", "menubar"})
 _FLAGS = ("required", "checked", "selected", "expanded", "pressed", "disabled")
 _MOST_CHARS = 420  # of a line; longer ones are cut at a word
+NOTICE = "notice"  # the role of plain text that reads like a message of a form or application
+_NOTICE = re.compile(
+    r"\b(?:errors?|invalid|must|cannot|can't|could not|not allowed|not permitted|(?:is|are) required|at most|at least|"
+    r"no longer|needs? an?|already exists?|successfully|was (?:saved|sent|added|changed|deleted|not)|has been \w+ed)\b",
+    re.IGNORECASE,
+)
 HEADER_ROW = "header row"  # the role of a row with column headers
+_SHORT_CHARS = 4
 _ITEM_CHARS = 150
-_MOST_OPTIONS = 40
+_FEW_OPTIONS = 12  # so many are always shown
+_FIRST_OPTIONS = 4
 
 
 @dataclass
@@ -54,8 +67,14 @@ class Unit:
         return self.role in MESSAGE_ROLES
 
 
-def fold(tree: Tree) -> list[Unit]:
-    """The units of a tree in order. Empty and repeated neighbours are left out."""
+def fold(tree: Tree, wanted: frozenset[str] | None = None) -> list[Unit]:
+    """The units of a tree in order. Empty and repeated neighbours are left out.
+
+    Args:
+        tree: the tree.
+        wanted: stemmed words; of a long list of options only the first ones, the chosen ones and those with one of the
+            words are shown. None shows all options.
+    """
     units: list[Unit] = []
     open_units: list[tuple[int, int]] = []  # end of the subtree, number of the unit
     landmark_end = heading = header = -1
@@ -68,10 +87,10 @@ def fold(tree: Tree) -> list[Unit]:
             landmark_end = max(landmark_end, tree.ends[position])
         if node.role in TABLE_ROLES:
             header = -1
-        text, role, after = _line(tree, position)
+        text, role, after = _line(tree, position, wanted)
         parent = open_units[-1][1] if open_units else -1
         if text and not _says_nothing(units, role, text, parent):
-            if role in FIELD_ROLES and units and units[-1].role == "text" and f"'{units[-1].text}'" in text:
+            if role in FIELD_ROLES and units and units[-1].role in {"text", NOTICE} and f"'{units[-1].text}'" in text:
                 units.pop()  # the label that the field's own name repeats
             own = len(units)
             tokens = words(text)
@@ -98,13 +117,13 @@ def fold(tree: Tree) -> list[Unit]:
     return units
 
 
-def _line(tree: Tree, position: int) -> tuple[str, str, int]:
+def _line(tree: Tree, position: int, wanted: frozenset[str] | None) -> tuple[str, str, int]:
     """A node's line, its role, and the position after what the line covers. An empty line shows nothing."""
     node, end = tree.nodes[position], tree.ends[position]
     if _is_text(tree, position):
         return _text_run(tree, position)
     if node.role in FIELD_ROLES:
-        options = _options(tree, position)
+        options = _options(tree, position, wanted)
         inner = end if options or not _has_fields(tree, position) else position + 1
         return f"{_named(tree, position)}{options}", node.role, inner
     if node.role in _WHOLE_ROLES:
@@ -122,8 +141,8 @@ def _line(tree: Tree, position: int) -> tuple[str, str, int]:
             return f"{node.role}{name}: {' | '.join(shown)}", role, end if shown == items else position + 1
     if node.role in {"LayoutTableCell", "cell", "gridcell", "listitem"} and not _has_fields(tree, position):
         text = _joined(tree, position)
-        if len(text) <= 160:
-            return text, node.role, end
+        if len(text) <= _ITEM_CHARS:
+            return text, NOTICE if _text_role(text) == NOTICE else node.role, end
     if (
         not node.label
         or node.role in _FRAMES
@@ -149,16 +168,19 @@ def _named(tree: Tree, position: int) -> str:
     return f"{node.role or 'text'} '{label}'{value}{shown}"
 
 
-def _options(tree: Tree, position: int) -> str:
-    shown = []
+def _options(tree: Tree, position: int, wanted: frozenset[str] | None) -> str:
+    """Options as `` : a | b (selected) | c``; empty when there are none."""
+    shown, special = [], []
     for below in tree.subtree(position):
         node = tree.nodes[below]
         if node.role in {"option", "radio", "menuitemradio"}:
             chosen = node.flag("selected") or node.flag("checked")
             label = tree.text(below)
             shown.append(f"{label} (selected)" if chosen else label)
-    if len(shown) > _MOST_OPTIONS:
-        shown = [*shown[:_MOST_OPTIONS], "…"]
+            special.append(chosen or (wanted is not None and not wanted.isdisjoint(words(label))))
+    if wanted is not None and len(shown) > _FEW_OPTIONS:
+        kept = [option for number, option in enumerate(shown) if number < _FIRST_OPTIONS or special[number]]
+        shown = [*kept, f"… ({len(shown)} in all)"] if len(kept) < len(shown) else shown
     return ": " + " | ".join(shown) if shown else ""
 
 
@@ -200,6 +222,10 @@ def _is_text(tree: Tree, position: int) -> bool:
     )
 
 
+def _text_role(text: str) -> str:
+    return NOTICE if _NOTICE.search(text) else "text"
+
+
 def _text_run(tree: Tree, position: int) -> tuple[str, str, int]:
     """A run of neighbouring plain texts as one line."""
     parent, end = tree.parents[position], tree.ends[position]
@@ -214,7 +240,7 @@ def _text_run(tree: Tree, position: int) -> tuple[str, str, int]:
     text = ""
     for part in filter(None, parts):
         text += (_between(text, part) if text else "") + part
-    return text, "text", end
+    return text, _text_role(text), end
 
 
 def _between(before: str, after: str) -> str:
@@ -238,13 +264,15 @@ def _says_nothing(units: list[Unit], role: str, text: str, parent: int) -> bool:
     """Whether a line has no word, or the last unit, the unit around it or the page's title says all of it."""
     if not units:
         return False
-    label = text.split("'", 1)[-1].removesuffix("'") if role != "text" else text
+    label = text.split("'", 1)[-1].removesuffix("'") if role not in {"text", NOTICE} else text
     if text == units[-1].text or not any(map(str.isalnum, text)):
-        return True
-    if role in {"image", "text"} and label in units[-1].text:
         return True
     if role == "RootWebArea":
         return any(unit.text == text for unit in units if unit.role == role)
+    if len(label) < _SHORT_CHARS:  # a number or a sign may stand in any line by chance
+        return False
+    if role in {"image", "text", NOTICE} and label in units[-1].text:
+        return True
     return parent >= 0 and units[parent].role not in {"RootWebArea", "heading"} and label in units[parent].text
 
 

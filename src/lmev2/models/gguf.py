@@ -118,8 +118,8 @@ def import_llama_cpp() -> Any:
     """The module ``llama_cpp``, set up for a machine that does other work too.
 
     OpenMP's threads are told to sleep at a barrier instead of spinning: with other work on the cores, spinning makes
-    writing more than ten times slower (see ``benchmarks/llama_speed.py``). An ``OMP_WAIT_POLICY`` that is already set is
-    left alone. llama.cpp's own messages go to this module's logger at DEBUG level instead of standard error.
+    writing more than ten times slower (``benchmarks/llama_contention.md``). An ``OMP_WAIT_POLICY`` that is already set
+    is left alone. llama.cpp's own messages go to this module's logger at DEBUG level instead of standard error.
     """
     global _log_callback
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when the library is loaded

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any, Literal
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pydantic
 
 from lmev2.models.types import ChatBackend, ChatRequest, Message, ModelCallError
@@ -125,7 +125,7 @@ def _complete(chat: ChatBackend, request: ChatRequest) -> str:
 
 
 def _end_of_braces(text: str, start: int) -> int:
-    """The position behind the brace that closes the one at ``start``, or the text's end; braces in strings do not count."""
+    """The position behind the brace that closes the one at ``start``, else the text's end; strings are skipped."""
     depth, inside, position = 0, False, start
     while position < len(text):
         character = text[position]

@@ -1,8 +1,8 @@
 """A GGUF model in this process, through llama-cpp-python.
 
 Replies are a function of the request alone: every call starts from an empty window. (Reusing the prefix that a call
-shares with the one before would save time, but splits the prompt differently and so changes the last bits of the
-scores, and with them, now and then, a word.)
+shares with the one before would save time, but splits the prompt differently and so changes the scores of all tokens
+a little, and with them, now and then, a word.)
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from lmev2.models.cache import CallCache, canonical_json, request_key, sha256_text
 from lmev2.models.gguf import file_sha256, import_llama_cpp, llama_cpp_version, requantize, resolve_file
 from lmev2.models.settings import ChatSettings
+from lmev2.models.text import well_formed
 from lmev2.models.tokens import VocabularyCounter
 from lmev2.models.types import ChatReply, ChatRequest, ImagePart, Message, ModelCallError, ModelSetupError
 
@@ -102,8 +103,8 @@ class LlamaChat:
     def _generate(self, model: Any, prompt: list[int], request: ChatRequest) -> tuple[list[int], str]:
         llama_cpp = import_llama_cpp()
         sampling = request.sampling
-        grammar = _grammar(request.schema, self.settings.json_mode)
         vocabulary = llama_cpp.llama_model_get_vocab(model.model)
+        grammar = _grammar(vocabulary, request, self.settings.json_mode)
         model.set_seed(self._seed(request))
         model.reset()
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(model.ctx), False)
@@ -128,7 +129,7 @@ class LlamaChat:
     def _prompt(self, model: Any, messages: list[dict[str, str]], thinking: bool | None) -> list[int]:
         switches = {} if thinking is None else {"enable_thinking": thinking}
         text = self._formatter(messages=messages, **switches).prompt
-        tokens: list[int] = model.tokenize(text.encode("utf-8", "replace"), add_bos=False, special=True)
+        tokens: list[int] = model.tokenize(well_formed(text).encode("utf-8"), add_bos=False, special=True)
         return tokens
 
     def _seed(self, request: ChatRequest) -> int:
@@ -156,6 +157,12 @@ class LlamaChat:
             )
         except ValueError as error:
             raise ModelSetupError(f"llama.cpp cannot load {path}: {error}") from error
+        trained = llama_cpp.llama_model_n_ctx_train(model.model)
+        if self.settings.context_length > trained:
+            raise ModelSetupError(
+                f"{path.name} was trained for a window of {trained} tokens; `context_length` is "
+                f"{self.settings.context_length}"
+            )
         self._formatter = _chat_formatter(model, path)
         self._loaded = model
         return model
@@ -181,17 +188,31 @@ def _piece(model: Any, token: int) -> str:
     return str(text.decode("utf-8"))
 
 
-def _grammar(schema: dict[str, Any] | None, json_mode: str) -> Any:
-    if schema is None or json_mode == "none":
-        return None
-    from llama_cpp.llama_grammar import LlamaGrammar
+def _grammar(vocabulary: Any, request: ChatRequest, json_mode: str) -> Any:
+    """The grammar that a request asks for, itself or through its schema; None if it asks for none."""
+    from llama_cpp.llama_grammar import LlamaGrammar, json_schema_to_gbnf
 
-    # property order stays as written: it is the order in which the model writes them
-    text = json.dumps({"type": "object"} if json_mode == "object" else schema)
-    try:
-        return LlamaGrammar.from_json_schema(text, verbose=False)
-    except Exception as error:  # the converter raises what its walk over the schema meets
-        raise ModelSetupError(f"the JSON schema cannot be turned into a grammar ({error!r}): {text[:300]}") from error
+    text = request.grammar
+    if request.schema is not None:
+        if text is not None:
+            raise ModelSetupError("a request holds a grammar and a schema; it must ask for one of them")
+        if json_mode == "none":
+            return None
+        # property order stays as written: it is the order in which the model writes them
+        schema = json.dumps({"type": "object"} if json_mode == "object" else request.schema)
+        try:
+            text = json_schema_to_gbnf(schema)
+        except Exception as error:  # the converter raises whatever its walk over the schema meets
+            raise ModelSetupError(f"this JSON schema cannot become a grammar ({error!r}): {schema[:300]}") from error
+    if text is None:
+        return None
+    # llama.cpp answers a faulty grammar with a null pointer, which the wrapper would hand on
+    llama_cpp = import_llama_cpp()
+    trial = llama_cpp.llama_sampler_init_grammar(vocabulary, text.encode("utf-8"), b"root")
+    if not trial:
+        raise ModelSetupError(f"llama.cpp cannot read this grammar: {text[:300]}")
+    llama_cpp.llama_sampler_free(trial)
+    return LlamaGrammar.from_string(text, verbose=False)
 
 
 def _message(message: Message, model: str) -> dict[str, str]:

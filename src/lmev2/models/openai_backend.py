@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lmev2.models.openai_endpoint import Endpoint
 from lmev2.models.retry import PassingFault, RetryPolicy
 from lmev2.models.settings import ChatSettings, EmbedderSettings
-from lmev2.models.text import cut_middle, encode_prefix
+from lmev2.models.text import cut_middle, encode_prefix, well_formed
 from lmev2.models.tokens import JsonTokenizer, TokenizerCounter, load_tokenizer
 from lmev2.models.types import ChatReply, ChatRequest, ImagePart, Message, ModelSetupError, TokenCounter
 
@@ -78,6 +78,11 @@ class OpenAIChat:
         return TokenizerCounter(load_tokenizer(self.settings.tokenizer), images)
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
+        if request.grammar is not None:
+            raise ModelSetupError(
+                f"a request with a grammar went to {self.model!r}: only backend llama_cpp takes one "
+                "(for a reader, set `reply_format: free`)"
+            )
         sampling = request.sampling
         limit = "max_tokens" if request.reasoning_effort is None else "max_completion_tokens"
         body: dict[str, Any] = {
@@ -99,7 +104,7 @@ class OpenAIChat:
     def _message(self, message: Message) -> dict[str, Any]:
         if not any(isinstance(part, ImagePart) for part in message.parts):
             text = "".join(part.text for part in message.parts if not isinstance(part, ImagePart))
-            return {"role": message.role, "content": text}
+            return {"role": message.role, "content": well_formed(text)}
         if not self.supports_images:
             raise ModelSetupError(
                 f"a request with an image went to {self.model!r}, whose role says `images: false`; "
@@ -108,7 +113,7 @@ class OpenAIChat:
         parts = [
             {"type": "image_url", "image_url": {"url": data_url(part.path)}}
             if isinstance(part, ImagePart)
-            else {"type": "text", "text": part.text}
+            else {"type": "text", "text": well_formed(part.text)}
             for part in message.parts
         ]
         return {"role": message.role, "content": parts}
@@ -178,7 +183,7 @@ class OpenAIEmbedder:
     def _cut(self, text: str) -> str:
         if self._tokenizer is None:
             self._tokenizer = load_tokenizer(str(self.settings.tokenizer))
-        text = cut_middle(text, self.settings.max_chars)
+        text = cut_middle(well_formed(text), self.settings.max_chars)
         offsets = encode_prefix(text, self.settings.max_tokens, self._tokenizer.offsets)
         return text if len(offsets) <= self.settings.max_tokens else text[: offsets[self.settings.max_tokens - 1][1]]
 
@@ -282,7 +287,7 @@ def data_url(path: Path) -> str:
 
 
 def is_closed(schema: Any) -> bool:
-    """Whether every object of a JSON schema requires all its properties and allows no others, as strict mode demands."""
+    """Whether every object of a JSON schema requires all its properties and no others, as strict mode demands."""
     if isinstance(schema, list):
         return all(is_closed(item) for item in schema)
     if not isinstance(schema, dict):

@@ -26,7 +26,8 @@ Parsed = TypeVar("Parsed")
 _CONNECT_TIMEOUT_S = 30.0
 _QUOTED_CHARS = 500  # of an endpoint's error message
 _OVERFLOW = re.compile(
-    r"context_length_exceeded|maximum context length|context window|max_model_len|prompt is too long|exceed_context_size",
+    r"context_length_exceeded|maximum context length|context window|max_model_len|prompt is too long"
+    r"|exceed_context_size",
     re.IGNORECASE,
 )
 
@@ -115,7 +116,6 @@ class Endpoint:
     def _post_once(self, client: openai.OpenAI, access: Access, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         try:
             response = client.post(path, cast_to=httpx2.Response, body=dict(body))
-            reply = response.json()
         except openai.APIStatusError as error:
             raise self._status_fault(error, access) from None
         except openai.APITimeoutError:
@@ -125,6 +125,8 @@ class Endpoint:
             raise PassingFault("api_error", f"no connection to {access.host} ({reason})") from None
         except openai.OpenAIError as error:
             raise ModelCallError("api_error", _mask(f"{type(error).__name__}: {error}", access)) from None
+        try:
+            reply = response.json()
         except ValueError:
             raise PassingFault("malformed_reply", f"{access.host} replied with something that is not JSON") from None
         if not isinstance(reply, dict):

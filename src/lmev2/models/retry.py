@@ -107,7 +107,7 @@ def call_with_retry(
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """Seconds that a Retry-After header asks to wait: a number of seconds or an HTTP date; None if absent or unreadable."""
+    """Seconds that a Retry-After header asks to wait (a number or an HTTP date); None if absent or unreadable."""
     if value is None:
         return None
     try:

@@ -1,6 +1,6 @@
 """Settings of a model role (reader, controller, judge, embedder), as they stand in the configuration.
 
-Addresses and keys never stand here: they are read from the environment when a backend is made, so that no key reaches
+Addresses and keys never stand here: they are read from the environment at the first call, so that no key reaches
 the params that Snakemake keeps on disk.
 """
 
@@ -108,8 +108,8 @@ class ReaderSettings(ChatSettings):
 
     Attributes:
         context_tokens: budget of the memory context in the reader's tokens (paper: 200,000).
-        reply_format: ``free``, or ``boxed``: a grammar makes the reply one ``\\boxed{…}``, for local models too small to
-            end by themselves (backend ``llama_cpp``).
+        reply_format: ``free``, or ``boxed``: a grammar makes the reply one ``\\boxed{…}``, for local models too small
+            to end by themselves (backend ``llama_cpp``).
     """
 
     context_tokens: Annotated[int, Field(ge=0)] = 200_000

@@ -12,6 +12,15 @@ _FIRST_CHARS_PER_TOKEN = 6
 Encoding = TypeVar("Encoding", bound=Sequence[object])
 
 
+def well_formed(text: str) -> str:
+    """The text with U+FFFD for every lone surrogate, which pages contain but UTF-8, and so a tokenizer, refuses."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def cut_middle(text: str, max_chars: int, omission: str = OMISSION) -> str:
     """The text, or its beginning and end around an omission mark, of exactly ``max_chars`` characters.
 
@@ -31,8 +40,8 @@ def cut_middle(text: str, max_chars: int, omission: str = OMISSION) -> str:
 def encode_prefix(text: str, max_tokens: int, encode: Callable[[str], Encoding]) -> Encoding:
     """Encode a prefix of the text that is long enough for the first ``max_tokens`` tokens of the whole text.
 
-    The prefix ends at a line end where there is one, and grows until it has a margin of tokens beyond the limit, so that
-    the first ``max_tokens`` tokens are those of the whole text at a fraction of the work.
+    The prefix ends at a line end where there is one, and grows until it has a margin of tokens beyond the limit, so
+    that the first ``max_tokens`` tokens are those of the whole text at a fraction of the work.
 
     Returns:
         the encoding of the prefix, which may be longer than ``max_tokens``; of the whole text if that is short.

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from lmev2.models.gguf import import_llama_cpp, resolve_file
 from lmev2.models.settings import ImageTokenSettings
+from lmev2.models.text import well_formed
 from lmev2.models.types import ModelSetupError
 
 
@@ -27,11 +28,11 @@ class JsonTokenizer:
 
     def ids(self, text: str) -> list[int]:
         """Token ids of a text."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        ids: list[int] = self._tokenizer.encode(well_formed(text), add_special_tokens=False).ids
         return ids
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """First and last-plus-one character of each token."""
+        """First and last-plus-one character of each token of a well-formed text."""
         offsets: list[tuple[int, int]] = self._tokenizer.encode(text, add_special_tokens=False).offsets
         return offsets
 
@@ -63,7 +64,7 @@ class VocabularyCounter:
     def count(self, text: str) -> int:
         """Number of tokens of a text; marks of special tokens inside it count as plain text."""
         llama_cpp, vocabulary = import_llama_cpp(), self._vocabulary()
-        data = text.encode("utf-8", "replace")
+        data = well_formed(text).encode("utf-8")
         # without a place for tokens, the answer is minus the number of tokens
         return abs(int(llama_cpp.llama_tokenize(vocabulary, data, len(data), None, 0, False, False)))
 

@@ -85,6 +85,8 @@ class ChatRequest:
 
     Attributes:
         schema: JSON schema that the reply must follow; constrained by the backend where it can.
+        grammar: GBNF grammar with a rule ``root`` that the reply must follow; only for backend ``llama_cpp``, and not
+            together with a schema.
         thinking: True or False where the model can switch thinking, None to leave it alone.
         reasoning_effort: for APIs that take one (``low`` … ``xhigh``).
         sample: number of the sample; part of the cache key, so that repeats are separate calls.
@@ -94,6 +96,7 @@ class ChatRequest:
     messages: tuple[Message, ...]
     sampling: Sampling = Sampling()
     schema: dict[str, Any] | None = None
+    grammar: str | None = None
     thinking: bool | None = None
     reasoning_effort: str | None = None
     sample: int = 0
@@ -140,8 +143,8 @@ class TokenCounter(Protocol):
 class ChatBackend(Protocol):
     """A model that answers chat requests. Thread-safe; a call that fails raises :class:`ModelCallError` only.
 
-    What the configuration or the environment lacks is a :class:`ModelSetupError`, raised where it is first needed: a run
-    that finds all its answers in the cache needs no endpoint, key or model file.
+    What the configuration or the environment lacks is a :class:`ModelSetupError`, raised where it is first needed: a
+    run that finds all its answers in the cache needs no endpoint and no key.
     """
 
     model: str

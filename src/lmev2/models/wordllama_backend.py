@@ -85,7 +85,7 @@ class WordLlamaEmbedder:
             if self._loaded is None:
                 folder = package_folder()
                 with _untouched_root_logger():
-                    from wordllama import WordLlama  # type: ignore[import-untyped]
+                    from wordllama import WordLlama
                 try:
                     # the package looks for its tokenizer in the cache folder only
                     inference = WordLlama.load(

@@ -52,9 +52,11 @@ def _fill(
         """
         CREATE TABLE contexts AS
         SELECT question_id, method, tier, queries, latency_s, replayed, error, error_detail,
-               len(items) AS items, len(list_filter(items, item -> item.type = 'image')) AS images,
-               CAST(list_sum(list_transform(items, item -> CASE WHEN item.type = 'text' THEN length(item.value) ELSE 0 END))
-                    AS BIGINT) AS text_chars
+               len(items) AS items,
+               len(list_filter(items, lambda item: item.type = 'image')) AS images,
+               CAST(list_sum(list_transform(
+                   items, lambda item: CASE WHEN item.type = 'text' THEN length(item.value) ELSE 0 END
+               )) AS BIGINT) AS text_chars
         FROM read_parquet(?) ORDER BY method, tier, question_id
         """,
         [_names(rows["contexts"])],

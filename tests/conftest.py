@@ -1,0 +1,25 @@
+"""Paths and fixtures that all tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+SHARED_DATA = PROJECT.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """The project's folder."""
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def realruns() -> Path:
+    """A data root of real runs beside the project; it does not ship with it."""
+    path = SHARED_DATA / "realruns"
+    if not path.is_dir():
+        pytest.skip("needs ../shared/data/realruns, which lies beside a development checkout only")
+    return path

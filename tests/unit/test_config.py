@@ -1,0 +1,67 @@
+"""The configuration refuses what it does not know, and says where."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lmev2.config import ConfigError, load_config, resolve_methods
+from lmev2.memory.settings import RagMethod
+
+
+@pytest.fixture
+def raw(project: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def test_the_default_is_valid_and_shows_every_key(raw: dict[str, Any]) -> None:
+    config = load_config(raw)
+    assert set(raw) == set(type(config).model_fields)
+    for section in ("data", "run", "shards", "pools", "render", "errors", "timing"):
+        assert set(raw[section]) == set(type(getattr(config, section)).model_fields), section
+
+
+def test_methods_inherit(raw: dict[str, Any]) -> None:
+    method = load_config(raw).methods["rag_slice_notes"]
+    assert isinstance(method, RagMethod)
+    assert method.tables() == ["procedure_note", "hint_note", "raw_state"]
+    assert method.top_k.raw_state == 6
+    assert method.label == "RAG: query -> slice + notes"
+
+
+def test_inheriting_in_a_circle_or_from_nowhere_is_refused() -> None:
+    with pytest.raises(ConfigError, match="circle: a -> b -> a"):
+        resolve_methods({"a": {"inherits": "b"}, "b": {"inherits": "a"}})
+    with pytest.raises(ConfigError, match=r"methods\.a inherits 'gone'.*known: \['a'\]"):
+        resolve_methods({"a": {"inherits": "gone"}})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"run": {"questoins": 3}}, r"run\.questoins: Extra inputs are not permitted \(found 3\)"),
+        ({"methods": {"rag_slice": {"topk": 5}}}, r"methods\.rag_slice.*topk: Extra inputs"),
+        ({"run": {"methods": ["rag_slyce"]}}, r"run\.methods names \['rag_slyce'\]"),
+        ({"run": {"tiers": ["large"]}}, r"run\.tiers\.0: Input should be 'small' or 'medium'"),
+        ({"run": {"methods": ["rag_slice", "rag_slice"]}}, "must not name anything twice"),
+        ({"shards": {"questions": 0}}, r"shards\.questions: .*greater than or equal to 1"),
+        ({"models": {"reader": {"backend": "llamacpp"}}}, r"models\.reader\.backend"),
+        ({"data": {"hub": {"revision": "main"}}}, r"data\.hub\.revision"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(raw: dict[str, Any], change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(merged(raw, change))
+
+
+def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    result = copy.deepcopy(base)
+    for key, value in change.items():
+        nested = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if nested else value
+    return result

@@ -1,0 +1,104 @@
+"""A copy of the pipeline that tests may edit, a synthetic data root, and scripted models in place of real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unit.dataroot import make_data_root
+
+METHODS = ["no_retrieval", "rag_slice", "rag_slice_notes"]
+_COPIED = ("Snakefile", "config.yaml", "rules", "workflow", "profiles", "src")
+_STAT = re.compile(r"^(\w+) +(\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A copy of the pipeline in ``folder`` whose runs work in ``folder/run``, with the configuration ``overlay``."""
+
+    folder: Path
+    overlay: Path
+    env: dict[str, str]
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "run" / "results"
+
+    def command(self, *arguments: str) -> list[str]:
+        """The Snakemake command line."""
+        head = [sys.executable, "-m", "snakemake", "-s", str(self.folder / "Snakefile"), "--cores", "2"]
+        return [*head, "--directory", str(self.folder / "run"), *arguments, "--configfile", str(self.overlay)]
+
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake; with ``check`` a failure fails the test and shows the output."""
+        done = subprocess.run(
+            self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.env, timeout=600
+        )
+        assert not check or done.returncode == 0, done.stdout[-6000:]
+        return done
+
+    def planned(self, *targets: str) -> dict[str, int]:
+        """Jobs by rule that a dry run plans; empty when there is nothing to do."""
+        output = self.run("-n", *targets).stdout
+        if "Nothing to be done" in output:
+            return {}
+        stats = output[output.index("Job stats:") :]
+        return {rule: int(count) for rule, count in _STAT.findall(stats) if rule != "total"}
+
+
+def make_pipeline(project: Path, folder: Path, overlay: dict[str, Any]) -> Pipeline:
+    """Copy the pipeline into ``folder`` and write ``overlay`` as its configuration file."""
+    for name in _COPIED:
+        source = project / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, folder / name)
+    (folder / "run").mkdir()
+    path = folder / "overlay.yaml"
+    path.write_text(yaml.safe_dump(overlay), encoding="utf-8")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("SNAKEMAKE")}
+    return Pipeline(folder, path, env)
+
+
+def write_script(path: Path, rules: Sequence[dict[str, Any]]) -> str:
+    """A script of replies for the backend ``scripted``."""
+    path.write_text("".join(json.dumps(rule) + "\n" for rule in rules), encoding="utf-8")
+    return str(path)
+
+
+def scripted_models(folder: Path, reader: Sequence[dict[str, Any]], judge: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Models section with scripted roles in place of the real ones."""
+    plain: dict[str, Any] = {"backend": "scripted", "file": None, "quantize": None, "concurrency": 2}
+    return {
+        "reader": {
+            **plain,
+            "model": "scripted-reader",
+            "reply_format": "free",
+            "script": write_script(folder / "reader.jsonl", reader),
+        },
+        "judge": {**plain, "model": "scripted-judge", "script": write_script(folder / "judge.jsonl", judge)},
+        "embedder": {"backend": "scripted", "model": "scripted-embedder", "dimension": 64},
+    }
+
+
+def overlay_for(folder: Path, reader: Sequence[dict[str, Any]], judge: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Configuration of a small scripted run over a synthetic data root in ``folder/data``."""
+    make_data_root(folder / "data", trajectories=4, states=3, questions=14)
+    return {
+        "data": {"root": str(folder / "data")},
+        "cache": str(folder / "cache"),
+        "run": {"questions": None},
+        "shards": {"trajectories": 1, "questions": 1},
+        "models": scripted_models(folder, reader, judge),
+    }
