@@ -29,12 +29,13 @@ def show_tables(results: Path) -> int:
     missing = [name for name in _TABLES if not (results / f"{name}.csv").is_file()]
     if missing:
         wanted = " ".join(str(results / f"{name}.csv") for name in missing)
-        print(f"{results} has no finished run: found no {wanted}. Make it with: snakemake --cores all {wanted}", file=sys.stderr)
+        print(f"{results} has no finished run: found no {wanted}.", file=sys.stderr)
+        print(f"Make it with: snakemake --cores all {wanted}", file=sys.stderr)
         return 1
     for name, title in _TABLES.items():
         with (results / f"{name}.csv").open(newline="", encoding="utf-8") as file:
             header, *rows = csv.reader(file)
         print(f"\n{title} ({results / f'{name}.csv'})\n\n{markdown_table(header, rows)}")
-    print(f"\nNotes on the run: {results / 'table2.md'}. Figure: {results / 'table2.png'} (and .pdf). Logs: {results / 'logs'}/")
+    print(f"\nNotes: {results / 'table2.md'}. Figure: {results / 'table2.png'} (and .pdf). Logs: {results / 'logs'}/")
     print(f"Every row (contexts, answers, scores): {results / 'metrics.duckdb'}")
     return 0

@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lancedb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from lancedb.query import LanceVectorQueryBuilder
 
 from lmev2.rows import EMBEDDING, POOL_ENTRY, read_rows
+
+if TYPE_CHECKING:
+    from lancedb import DBConnection
+    from lancedb.query import LanceVectorQueryBuilder
 
 _TABLE = "entries"
 # 32-bit cosine distances may be about 1e-6 off; within this margin they do not decide the order.
@@ -34,6 +37,14 @@ _SPARE = 8
 
 class PoolIndexError(RuntimeError):
     """An index that is missing, damaged or does not fit its pool; the message says which files to delete."""
+
+
+def _connect(folder: Path) -> DBConnection:
+    """Open a LanceDB folder. The import takes seconds, so jobs that never search do without it."""
+    os.environ.setdefault("LANCE_LOG", "error")  # writing a new table is not worth a warning
+    import lancedb
+
+    return lancedb.connect(str(folder))
 
 
 @dataclass(frozen=True)
@@ -88,7 +99,7 @@ def build_index(
             mismatches.append(error)
             raise
 
-    database = lancedb.connect(str(target))
+    database = _connect(target)
     try:
         database.create_table(_TABLE, data=pa.RecordBatchReader.from_batches(schema, batches()), mode="overwrite")
     except RuntimeError:
@@ -151,7 +162,7 @@ class PoolIndex:
         """
         try:
             self.manifest: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))
-            self._table = lancedb.connect(str(folder)).open_table(_TABLE)
+            self._table = _connect(folder).open_table(_TABLE)
             rows = self._table.count_rows()
         except Exception as error:  # lancedb raises many kinds, all of which mean the same here
             raise PoolIndexError(
@@ -169,6 +180,8 @@ class PoolIndex:
         return str(self.manifest["digest"])
 
     def _nearest(self, vector: npt.NDArray[np.float32]) -> LanceVectorQueryBuilder:
+        from lancedb.query import LanceVectorQueryBuilder
+
         query = self._table.search(vector, vector_column_name="vector")
         assert isinstance(query, LanceVectorQueryBuilder)  # what a search for a vector returns
         return query.distance_type("cosine")

@@ -162,8 +162,8 @@ class Plan:
         names += [f"haystacks/lme_v2_{tier}.json" for tier in sorted(self.config.run.tiers)]
         if not root.is_dir():
             raise ConfigError(
-                f"data.root: no folder {root.absolute()} (from {self.config.data.root!r}). Give the folder of a data root, or "
-                "set data.hub.revision and run the target fetch_dataset to download one."
+                f"data.root: no folder {root.absolute()} (from {self.config.data.root!r}). Give the folder of a "
+                "data root, or set data.hub.revision and run the target fetch_dataset to download one."
             )
         missing = [name for name in names if not (root / name).is_file()]
         if missing:

@@ -105,6 +105,7 @@ def _request(
         thinking=settings.thinking,
         reasoning_effort=settings.reasoning_effort,
         role="reader",
+        usable=lambda reply: reply.finish_reason != "length",
     )
 
 

@@ -34,7 +34,10 @@ def make_index(folder: Path, vectors: dict[str, npt.NDArray[np.float32]], shards
         write_rows(
             pools[-1],
             POOL_ENTRY,
-            ({**row, "pool": "raw_state", "payload": json.dumps({"n": row["center_state"]}), "origin": "rules"} for row in rows),
+            (
+                {**row, "pool": "raw_state", "payload": json.dumps({"n": row["center_state"]}), "origin": "rules"}
+                for row in rows
+            ),
         )
         write_rows(
             embeddings[-1],
@@ -49,7 +52,9 @@ def brute_force(
     vectors: dict[str, npt.NDArray[np.float32]], query: npt.NDArray[np.float32], haystack: list[str], k: int
 ) -> list[tuple[str, int, float]]:
     """The definition: stable sort by falling cosine over haystack order."""
-    entries = [(name, state, float(score)) for name in haystack for state, score in enumerate(cosine(vectors[name], query))]
+    entries = [
+        (name, state, float(score)) for name in haystack for state, score in enumerate(cosine(vectors[name], query))
+    ]
     return sorted(entries, key=lambda entry: -entry[2])[:k]
 
 
@@ -101,14 +106,18 @@ def test_embeddings_that_do_not_fit_their_pool_are_refused(tmp_path: Path) -> No
     make_index(tmp_path, {"a": unit(rng, 3, 8), "b": unit(rng, 2, 8)})
     with pytest.raises(PoolIndexError, match="does not fit"):
         build_index(
-            "raw_state", [tmp_path / "pool0.parquet"], [tmp_path / "embedding1.parquet"], tmp_path / "x.lance", tmp_path / "x.json"
+            "raw_state",
+            [tmp_path / "pool0.parquet"],
+            [tmp_path / "embedding1.parquet"],
+            tmp_path / "x.lance",
+            tmp_path / "x.json",
         )
 
 
 def test_a_missing_or_mismatched_index_is_named(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     make_index(tmp_path, {"a": unit(rng, 3, 8), "b": unit(rng, 2, 8)})
-    with pytest.raises(PoolIndexError, match="gone.lance"):
+    with pytest.raises(PoolIndexError, match=r"gone\.lance"):
         PoolIndex(tmp_path / "gone.lance", tmp_path / "raw_state.json")
     (tmp_path / "raw_state.json").write_text(json.dumps({"entries": 4, "digest": ""}))
     with pytest.raises(PoolIndexError, match="holds 5 entries, its manifest says 4"):

@@ -106,7 +106,7 @@ def _forget_trees() -> Any:
 
 def test_a_missing_data_root_or_file_is_named(project: Path, tmp_path: Path) -> None:
     plan = make_plan(project, data={"root": str(tmp_path / "nothing")})
-    with pytest.raises(ConfigError, match="no folder .*nothing"):
+    with pytest.raises(ConfigError, match=r"no folder .*nothing"):
         plan.data_files()
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "questions.jsonl").touch()

@@ -21,4 +21,10 @@ def test_lines_are_few_and_tell_the_rest() -> None:
 
 
 def test_durations() -> None:
-    assert [duration(x) for x in (0.4, 59.4, 59.6, 3599, 7620)] == ["0 s", "59 s", "1 min 00 s", "59 min 59 s", "2 h 07 min"]
+    assert [duration(x) for x in (0.4, 59.4, 59.6, 3599, 7620)] == [
+        "0 s",
+        "59 s",
+        "1 min 00 s",
+        "59 min 59 s",
+        "2 h 07 min",
+    ]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from unit.dataroot import make_data_root
 
 METHODS = ["no_retrieval", "rag_slice", "rag_slice_notes"]
@@ -42,7 +41,12 @@ class Pipeline:
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run Snakemake; with ``check`` a failure fails the test and shows the output."""
         done = subprocess.run(
-            self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.env, timeout=600
+            self.command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.env,
+            timeout=600,
         )
         assert not check or done.returncode == 0, done.stdout[-6000:]
         return done

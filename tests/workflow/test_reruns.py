@@ -31,7 +31,19 @@ def test_the_run_made_a_table_with_every_row(finished: Pipeline) -> None:
         rows = list(csv.DictReader(file))
     assert [row["method"] for row in rows] == METHODS
     assert list(rows[0]) == (
-        "method label tier overall static dynamic workflow gotchas latency_s questions errors".split()
+        [
+            "method",
+            "label",
+            "tier",
+            "overall",
+            "static",
+            "dynamic",
+            "workflow",
+            "gotchas",
+            "latency_s",
+            "questions",
+            "errors",
+        ]
     )
     assert {row["questions"] for row in rows} == {"14"}
     assert {row["errors"] for row in rows} == {"0"}

@@ -18,8 +18,8 @@ _EMBEDDING = "embedding"
 class CachedChat:
     """A chat backend whose finished replies are replayed, with the wall time that they first took.
 
-    Equal requests that arrive at once from several threads make one call; the others replay its reply. Errors are not
-    stored: each of them then tries for itself.
+    Equal requests that arrive at once from several threads make one call; the others replay its reply. Errors, and
+    replies that the request's ``usable`` refuses, are not stored: each of them then tries for itself.
     """
 
     def __init__(self, backend: ChatBackend, cache: CallCache):
@@ -44,7 +44,8 @@ class CachedChat:
             reply = self.cache.get(identity, request)
             if reply is None:
                 reply = self.backend.complete(request)
-                self.cache.put(identity, request, reply)
+                if request.usable is None or request.usable(reply):
+                    self.cache.put(identity, request, reply)
         return reply
 
     def counter(self) -> TokenCounter:

@@ -1,4 +1,7 @@
-"""Backends from settings: the one place that knows them all."""
+"""Backends from settings: the one place that knows them all.
+
+Each backend is imported when it is made: the client libraries take seconds to import, and most jobs need none or one.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,6 @@ from typing import Any
 
 from lmev2.models.cache import CallCache
 from lmev2.models.cached import CachedChat, CachedEmbedder
-from lmev2.models.llama import LlamaChat
-from lmev2.models.openai_backend import OpenAIChat, OpenAIEmbedder
-from lmev2.models.scripted import ScriptedChat, ScriptedEmbedder, read_script
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.models.types import (
     ChatBackend,
@@ -20,7 +20,6 @@ from lmev2.models.types import (
     Sampling,
     TokenCounter,
 )
-from lmev2.models.wordllama_backend import WordLlamaEmbedder
 
 
 def make_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBackend:
@@ -44,9 +43,15 @@ def make_embedder(settings: EmbedderSettings, cache: CallCache) -> EmbeddingBack
         ModelSetupError: a setting that the backend needs is missing.
     """
     if settings.backend == "wordllama":
+        from lmev2.models.wordllama_backend import WordLlamaEmbedder
+
         return WordLlamaEmbedder(settings)
     if settings.backend == "scripted":
+        from lmev2.models.scripted import ScriptedEmbedder
+
         return ScriptedEmbedder(settings)
+    from lmev2.models.openai_backend import OpenAIEmbedder
+
     return CachedEmbedder(OpenAIEmbedder(settings), cache, settings.batch_size * settings.concurrency)
 
 
@@ -87,12 +92,18 @@ def make_request(
 
 def _bare_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBackend:
     if settings.backend == "llama_cpp":
+        from lmev2.models.llama import LlamaChat
+
         return LlamaChat(settings, cache, threads)
     if settings.backend == "openai":
+        from lmev2.models.openai_backend import OpenAIChat
+
         return OpenAIChat(settings)
     if settings.backend == "scripted":
         if settings.script is None:
             raise ModelSetupError(f"model {settings.model!r}: backend scripted needs `script`, a JSON-lines file")
+        from lmev2.models.scripted import ScriptedChat, read_script
+
         images = settings.image_tokens if settings.images else None
         return ScriptedChat(read_script(settings.script), settings.model, images, settings.context_length)
     raise ModelSetupError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -91,6 +91,8 @@ class ChatRequest:
         reasoning_effort: for APIs that take one (``low`` … ``xhigh``).
         sample: number of the sample; part of the cache key, so that repeats are separate calls.
         role: what the call is for (reader, judge, controller); for logs only, not part of the key.
+        usable: whether a reply may be kept for replay; a reply that the caller cannot use (no label, cut) is an error
+            to it, and a repeated run must be able to ask again. None keeps every reply. Not part of the key.
     """
 
     messages: tuple[Message, ...]
@@ -101,6 +103,7 @@ class ChatRequest:
     reasoning_effort: str | None = None
     sample: int = 0
     role: str = field(default="", compare=False)
+    usable: Callable[[ChatReply], bool] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ def judge_request(
         reasoning_effort=settings.reasoning_effort,
         sample=sample,
         role="judge",
+        usable=_has_label,
     )
 
 
@@ -141,6 +142,14 @@ def parse_label(reply: str) -> tuple[int, str]:
         raise JudgeReplyError(f"label must be 0 or 1, found {described:.40} in {_beginning(reply)}")
     reason = found.get("reason")
     return label, reason if isinstance(reason, str) else ""
+
+
+def _has_label(answer: ChatReply) -> bool:
+    try:
+        _label_of(answer)
+    except JudgeReplyError:
+        return False
+    return True
 
 
 def _label_of(answer: ChatReply) -> tuple[int, str]:
