@@ -10,7 +10,7 @@ from typing import Any
 from lmev2.models.types import ImagePart, TextPart, TokenCounter
 
 SEPARATOR = "\n\n"
-IMAGE_LEFT_OUT = "[screenshot left out: this reader takes text only]"
+IMAGE_LEFT_OUT = "[image left out]"
 EMPTY_CONTEXT = "(the memory returned no evidence)"
 
 

@@ -13,6 +13,9 @@ import pytest
 import yaml
 from PIL import Image
 
+from lmev2.scoring import scorers
+from lmev2.scoring.spec import parse_eval_function
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOT = REPOSITORY / "resources" / "minibench"
 DOMAINS = {"shop": "web", "forum": "web", "desk": "enterprise"}
@@ -184,6 +187,27 @@ def test_gold_texts_stand_in_evidence_states_of_small(
         assert entry["gold_in"], question
         for gold in entry["gold_in"]:
             assert any(gold in text for text in texts), (question, gold)
+
+
+def test_phrase_golds_stand_in_the_evidence_but_not_in_the_question(
+    questions: dict[str, dict[str, Any]],
+    trajectories: dict[str, dict[str, Any]],
+    evidence: dict[str, list[list[list[Any]]]],
+) -> None:
+    checked = 0
+    for question in questions.values():
+        name, gold = question["eval_function"].split("|")[0], question["answer"]
+        if name.startswith("llm_"):
+            continue
+        spec = parse_eval_function(question["eval_function"])
+        assert getattr(scorers, name)(gold, gold, spec), question["id"]
+        if name.startswith("norm_phrase"):
+            checked += 1
+            refs = [(trajectory, index) for hop in evidence[question["id"]] for trajectory, index in hop]
+            text = "\n".join(trajectories[t]["states"][index]["accessibility_tree"] for t, index in refs)
+            assert scorers.norm_phrase_set_match(text, gold, spec), question["id"]
+            assert not scorers.norm_phrase_set_match(question["question"], gold, spec), question["id"]
+    assert checked >= 20
 
 
 def test_evidence_is_what_the_written_substrings_select(

@@ -9,21 +9,16 @@ compared with the tree before: what an action changed is what questions about be
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from lmev2.memory.focus_query import Query, analyse
+from lmev2.memory.focus_score import overlap_score, word_rarity
 from lmev2.memory.focus_units import Unit, fold
 from lmev2.tree import FIELD_ROLES, Tree
 
 GAP = "…"
 
-_LENGTH_WEIGHT = 0.4  # how much a long line's score is reduced; 0 not at all, 1 in proportion to its length
-_PAIR_BONUS = 0.5
-_PHRASE_BONUS = 1.5
 _NEIGHBOUR_SHARE = (0.4, 0.15)  # of a score, to units one and two away
 _SECTION_SHARE = 0.25  # of the score of the heading or named part that a unit stands in
 _NEW_BONUS = 1.0
@@ -116,34 +111,12 @@ def _bearing(
 def _own_scores(query: Query, folded: Sequence[Sequence[Unit]]) -> list[list[float]]:
     """Score of each unit's own words, per tree."""
     distinct = {unit.text: unit for units in folded for unit in units}
-    frequency = Counter(token for unit in distinct.values() for token in set(unit.tokens) if token in query.weights)
-    total = len(distinct)
-    rarity = {word: math.log(1 + (total - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
-    mean_length = sum(unit.length for unit in distinct.values()) / max(1, total) or 1.0
-    scores = {text: _words_score(query, unit, rarity, mean_length) for text, unit in distinct.items()}
+    rarity = word_rarity(query, [unit.tokens for unit in distinct.values()])
+    mean_length = sum(unit.length for unit in distinct.values()) / max(1, len(distinct)) or 1.0
+    scores = {
+        text: overlap_score(query, unit.tokens, rarity, unit.length / mean_length) for text, unit in distinct.items()
+    }
     return [[scores[unit.text] for unit in units] for units in folded]
-
-
-def _words_score(query: Query, unit: Unit, rarity: dict[str, float], mean_length: float) -> float:
-    tokens = unit.tokens
-    found = {token for token in tokens if token in query.weights}
-    if not found:
-        return 0.0
-    score = sum(query.weights[word] * rarity[word] for word in found)
-    for pair in set(pairwise(tokens)) & query.pairs:
-        score += _PAIR_BONUS * sum(query.weights.get(word, 0.0) * rarity.get(word, 0.0) for word in pair)
-    for phrase in query.phrases:
-        if _contains(tokens, phrase):
-            score += _PHRASE_BONUS + 0.5 * sum(rarity.get(word, 0.0) for word in phrase)
-    return score / (1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * max(1.0, unit.length / mean_length))
-
-
-def _contains(tokens: Sequence[str], phrase: tuple[str, ...]) -> bool:
-    size = len(phrase)
-    return any(
-        tokens[start] == phrase[0] and tuple(tokens[start : start + size]) == phrase
-        for start in range(len(tokens) - size + 1)
-    )
 
 
 def _full_scores(query: Query, units: Sequence[Unit], own: Sequence[float], added: Sequence[bool]) -> list[float]:

@@ -55,7 +55,7 @@ class RagMemory:
             if table == "raw_state":
                 continue
             hits = self._indexes[table].search(vector, query.haystack, self._method.top_k.note)
-            items += render_notes(table, hits, self._render, heading=not items)
+            items += render_notes(table, hits, query.text, self._render, heading=not items)
         if "raw_state" in self._method.tables():
             seen: set[str] = set()
             hits = self._indexes["raw_state"].search(vector, query.haystack, self._method.top_k.raw_state)

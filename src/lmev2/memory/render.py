@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from lmev2.index import Hit
 from lmev2.memory.base import ContextItem
 from lmev2.memory.focus import focus_lines
+from lmev2.memory.focus_score import focus_bullets
 from lmev2.memory.settings import RenderSettings
 from lmev2.trajectory import State, Trajectory
 
 _NOTE_TITLES = {"procedure_note": "Procedure note", "hint_note": "Hint note"}
+_URL_PROPERTY = re.compile(r", url='[^']*'")
+_ACTION_CHARS = 120
 
 
-def render_notes(pool: str, hits: Sequence[Hit], settings: RenderSettings, heading: bool) -> list[ContextItem]:
+def render_notes(
+    pool: str, hits: Sequence[Hit], query: str, settings: RenderSettings, heading: bool
+) -> list[ContextItem]:
     """One text item per note: rank, similarity, trajectory, then title, description and content.
 
     Args:
         pool: ``procedure_note`` or ``hint_note``.
         hits: notes, best first.
+        query: what was searched; focused rendering keeps the title and the bullets that bear on it.
         heading: start the first item with the section's heading.
     """
     items = []
     for rank, hit in enumerate(hits, start=1):
-        content = str(hit.payload["content"])
-        if settings.mode == "focused":
-            content = _cut_after_line(content, settings.note_chars)
-        text = (
-            f"### {_NOTE_TITLES[pool]} {rank} ({_source(hit)})\n"
-            f"Title: {hit.payload['title']}\nDescription: {hit.payload['description']}\n{content}"
-        )
+        title, content = str(hit.payload["title"]), str(hit.payload["content"])
+        if settings.mode == "full":
+            body = f"Title: {title}\nDescription: {hit.payload['description']}\n{content}"
+        else:
+            body = f"{title}\n{focus_bullets(query, content, settings.note_chars)}"
+        text = f"### {_NOTE_TITLES[pool]} {rank} ({_source(hit)})\n{body}"
         if heading and rank == 1:
             text = f"## Procedure and hint notes\n\n{text}"
         items.append(ContextItem("text", text, hit.trajectory_id, (), pool, hit.score))
@@ -98,25 +104,21 @@ def _numbered(actions: Sequence[str], first: int) -> str:
 def _focused_states(
     trajectory: Trajectory, query: str, states: Sequence[State], settings: RenderSettings, seen: set[str]
 ) -> tuple[str, list[int]]:
+    goal = f"Goal: {trajectory.goal}"
+    blocks = [] if goal in seen else [goal]
+    seen.add(goal)
+    shown = []
     excerpts = focus_lines(query, [state.tree for state in states], settings.slice_chars, seen)
-    blocks, shown = [f"Goal: {trajectory.goal}"], []
     for state, excerpt in zip(states, excerpts, strict=True):
         if excerpt is None:
             continue
-        action = f", after {state.action_annotated}" if state.action_annotated else ""
+        action = f", after {_short_action(state.action_annotated)}" if state.action_annotated else ""
         blocks.append(f"[State {state.state_index}{action}]\n{excerpt}")
         shown.append(state.state_index)
     return "\n".join(blocks), shown
 
 
-def _cut_after_line(text: str, limit: int) -> str:
-    """The first lines of a text that fit into ``limit`` characters, and always the first line."""
-    kept: list[str] = []
-    size = 0
-    for line in text.split("\n"):
-        size += len(line) + 1
-        if kept and size > limit:
-            kept.append("- …")
-            break
-        kept.append(line)
-    return "\n".join(kept)
+def _short_action(annotated: str) -> str:
+    """An annotated action without the addresses and properties of its element."""
+    text = _URL_PROPERTY.sub("", annotated)
+    return text if len(text) <= _ACTION_CHARS else text[: _ACTION_CHARS - 1] + "…"

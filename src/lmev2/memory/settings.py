@@ -29,9 +29,9 @@ class RenderSettings(Settings):
 
     Attributes:
         mode: ``full``, every state of a slice with its whole tree, as in the paper; or ``focused``, only the tree lines
-            that bear on the question, for readers with a small window.
+            and note bullets that bear on the question, for readers with a small window.
         slice_chars: for ``focused``, characters of tree text per slice.
-        note_chars: for ``focused``, notes are cut after whole bullets at so many characters.
+        note_chars: for ``focused``, characters of bullets per note.
     """
 
     mode: Literal["full", "focused"] = "full"

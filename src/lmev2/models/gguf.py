@@ -118,8 +118,8 @@ def import_llama_cpp() -> Any:
     """The module ``llama_cpp``, set up for a machine that does other work too.
 
     OpenMP's threads are told to sleep at a barrier instead of spinning: with other work on the cores, spinning makes
-    writing more than ten times slower (``benchmarks/llama_contention.md``). An ``OMP_WAIT_POLICY`` that is already set
-    is left alone. llama.cpp's own messages go to this module's logger at DEBUG level instead of standard error.
+    writing 4 to 15 times slower (measure it with ``benchmarks/llama_contention.py``). An ``OMP_WAIT_POLICY`` that is
+    already set is left alone. llama.cpp's own messages go to this module's logger at DEBUG level, not to standard error.
     """
     global _log_callback
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when the library is loaded

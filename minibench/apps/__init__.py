@@ -1,0 +1,1 @@
+"""The customised Django applications, one package each: ``settings``, ``urls``, ``seed`` and templates."""

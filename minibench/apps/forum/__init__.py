@@ -1,0 +1,1 @@
+"""Lanternwheel, a customised django-machina board for bicycle touring and repair."""

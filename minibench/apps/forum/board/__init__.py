@@ -1,0 +1,1 @@
+"""What Lanternwheel adds to django-machina: bike setups, sureness, the saddlebag, the gate and sealed threads."""

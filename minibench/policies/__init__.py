@@ -1,0 +1,1 @@
+"""Scripted policies, one module per application, each exporting ``SCENARIOS``, ``LOGINS`` and ``SMALL``."""

@@ -1,0 +1,91 @@
+"""How well a line of text fits a question: overlap of words, weighted by rarity, with bonuses for pairs and labels."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from lmev2.memory.focus_query import Query, analyse, words
+
+_LENGTH_WEIGHT = 0.4  # how much a long line's score is reduced; 0 not at all, 1 in proportion to its length
+_PAIR_BONUS = 0.5
+_PHRASE_BONUS = 1.5
+_GAP = "- …"
+
+
+def word_rarity(query: Query, lines: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Inverse document frequency, over the lines (stemmed words each), of the question's words that occur in them."""
+    frequency = Counter(token for tokens in lines for token in set(tokens) if token in query.weights)
+    total = len(lines)
+    return {word: math.log(1 + (total - count + 0.5) / (count + 0.5)) for word, count in frequency.items()}
+
+
+def overlap_score(query: Query, tokens: Sequence[str], rarity: Mapping[str, float], relative_length: float) -> float:
+    """Score of a line; 0 when it has none of the question's words.
+
+    Args:
+        query: the question, taken apart.
+        tokens: the line's stemmed words in order.
+        rarity: of the question's words, from :func:`word_rarity`.
+        relative_length: the line's length over the mean length of the lines that it competes with.
+    """
+    found = {token for token in tokens if token in query.weights}
+    if not found:
+        return 0.0
+    score = sum(query.weights[word] * rarity[word] for word in found)
+    for pair in set(pairwise(tokens)) & query.pairs:
+        score += _PAIR_BONUS * sum(query.weights.get(word, 0.0) * rarity.get(word, 0.0) for word in pair)
+    for phrase in query.phrases:
+        if _contains(tokens, phrase):
+            score += _PHRASE_BONUS + 0.5 * sum(rarity.get(word, 0.0) for word in phrase)
+    return score / (1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * max(1.0, relative_length))
+
+
+def focus_bullets(query: str, content: str, budget_chars: int) -> str:
+    """The bullets of a note that bear on a question, best first until the budget is spent, in the note's order.
+
+    Bullets left out are marked by ``- …``. The best bullet is always kept; where none has a word of the question, the
+    note's first bullets are.
+
+    Args:
+        query: the question's text.
+        content: lines of a note, one bullet each.
+        budget_chars: characters of the bullets kept, marks aside.
+    """
+    analysed = analyse(query)
+    bullets = content.split("\n")
+    tokens = [words(bullet) for bullet in bullets]
+    rarity = word_rarity(analysed, tokens)
+    mean_length = sum(map(len, bullets)) / len(bullets) or 1.0
+    scores = [
+        overlap_score(analysed, own, rarity, len(bullet) / mean_length)
+        for own, bullet in zip(tokens, bullets, strict=True)
+    ]
+    kept: set[int] = set()
+    left = budget_chars
+    for number in sorted(range(len(bullets)), key=lambda number: (-scores[number], number)):
+        size = len(bullets[number]) + 1
+        if not kept or (size <= left and (scores[number] > 0 or not any(scores))):
+            kept.add(number)
+            left -= size
+    return "\n".join(_with_gaps(bullets, kept))
+
+
+def _with_gaps(bullets: Sequence[str], kept: set[int]) -> list[str]:
+    lines: list[str] = []
+    for number, bullet in enumerate(bullets):
+        if number in kept:
+            lines.append(bullet)
+        elif not lines or lines[-1] != _GAP:
+            lines.append(_GAP)
+    return lines
+
+
+def _contains(tokens: Sequence[str], phrase: tuple[str, ...]) -> bool:
+    size = len(phrase)
+    return any(
+        tokens[start] == phrase[0] and tuple(tokens[start : start + size]) == phrase
+        for start in range(len(tokens) - size + 1)
+    )
