@@ -20,7 +20,7 @@ UV := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hash
 SOURCES := src workflow/scripts tests benchmarks minibench
 TABLES := results/table2.csv results/evidence.csv results/table2.png
 
-.PHONY: help env dev-env table2 test lint format lock minibench-env minibench clean
+.PHONY: help env dev-env table2 test lint format rulegraph lock minibench-env minibench clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'
@@ -65,6 +65,10 @@ format: dev-env  ## rewrite the code in the project's format
 
 test: lint  ## lint and the whole test suite
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+rulegraph: dev-env  ## draw docs/rulegraph.svg from the workflow (needs graphviz's dot)
+	@$(BIN)/snakemake --rulegraph dot --quiet all 2>/dev/null > docs/rulegraph.dot
+	@dot -Tsvg docs/rulegraph.dot -o docs/rulegraph.svg
 
 lock: dev-env  ## pin everything anew from pyproject.toml (writes envs/*.lock and envs/lmev2.yaml)
 	@$(BIN)/python envs/lock.py

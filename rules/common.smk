@@ -60,3 +60,12 @@ def scored(stage):
         tier=PLAN.config.run.tiers,
         qshard=PLAN.question_shards,
     )
+
+
+def index_files(wildcards):
+    """Index folders and manifests that the method searches."""
+    tables = PLAN.method_tables(wildcards.method)
+    return {
+        "index": [f"{RESULTS}/index/{table}.lance" for table in tables],
+        "manifests": [f"{RESULTS}/index/{table}.json" for table in tables],
+    }

@@ -7,6 +7,8 @@ rule fetch_dataset:
         f"{RESULTS}/data/fetched.json",
     log:
         f"{RESULTS}/logs/fetch_dataset.log",
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("fetch_dataset"),
         code=PLAN.code("fetch_dataset"),
@@ -25,6 +27,8 @@ rule prepare_screenshots:
         f"{RESULTS}/data/screenshots.json",
     log:
         f"{RESULTS}/logs/prepare_screenshots.log",
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("prepare_screenshots"),
         code=PLAN.code("prepare_screenshots"),
@@ -50,6 +54,8 @@ rule ingest_dataset:
         f"{RESULTS}/logs/ingest_dataset.log",
     benchmark:
         f"{RESULTS}/benchmarks/ingest_dataset.tsv"
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("ingest_dataset"),
         code=PLAN.code("ingest_dataset"),
@@ -67,6 +73,8 @@ rule select_questions:
         questions=f"{RESULTS}/data/selected.parquet",
     log:
         f"{RESULTS}/logs/select_questions.log",
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("select_questions"),
         code=PLAN.code("select_questions"),

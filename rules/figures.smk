@@ -11,6 +11,8 @@ rule plot_table2:
         pdf=f"{RESULTS}/table2.pdf",
     log:
         f"{RESULTS}/logs/plot_table2.log",
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("plot_table2"),
         code=PLAN.code("plot_table2"),

@@ -4,7 +4,10 @@
 rule index_pool:
     """Gather a pool's shards and vectors into its index."""
     input:
-        pools=expand(f"{RESULTS}/pools/{{{{pool}}}}/{{shard}}.parquet", shard=PLAN.trajectory_shards),
+        pools=expand(
+            f"{RESULTS}/pools/{{{{pool}}}}/{{shard}}.parquet",
+            shard=PLAN.trajectory_shards,
+        ),
         embeddings=expand(
             f"{RESULTS}/embeddings/{{{{pool}}}}/{{shard}}.parquet",
             shard=PLAN.trajectory_shards,
@@ -16,6 +19,8 @@ rule index_pool:
         f"{RESULTS}/logs/index_pool/{{pool}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/index_pool/{{pool}}.tsv"
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("index_pool"),
         code=PLAN.code("index_pool"),

@@ -1,15 +1,6 @@
 """Questions asked of a memory, one at a time, with the call timed."""
 
 
-def index_files(wildcards):
-    """Index folders and manifests that the method searches."""
-    tables = PLAN.method_tables(wildcards.method)
-    return {
-        "index": [f"{RESULTS}/index/{table}.lance" for table in tables],
-        "manifests": [f"{RESULTS}/index/{table}.json" for table in tables],
-    }
-
-
 rule query_memory:
     """Memory contexts of a question shard."""
     input:
@@ -24,12 +15,14 @@ rule query_memory:
         f"{RESULTS}/logs/query_memory/{{method}}/{{tier}}/{{qshard}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/query_memory/{{method}}/{{tier}}/{{qshard}}.tsv"
-    params:
-        spec=spec_of("query_memory"),
-        code=PLAN.code("query_memory"),
+    conda:
+        "../envs/lmev2.yaml"
     resources:
         # Capped at 1 by profiles/default, so that two timed jobs never disturb each other.
         timing=1,
+    params:
+        spec=spec_of("query_memory"),
+        code=PLAN.code("query_memory"),
     message:
         "Querying {wildcards.method} on {wildcards.tier}, question shard {wildcards.qshard}"
     script:

@@ -10,6 +10,8 @@ rule build_raw_state:
         f"{RESULTS}/pools/raw_state/{{shard}}.parquet",
     log:
         f"{RESULTS}/logs/build_raw_state/{{shard}}.log",
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("build_raw_state"),
         code=PLAN.code("build_raw_state"),
@@ -31,6 +33,8 @@ rule generate_note:
         f"{RESULTS}/logs/generate_note/{{shard}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/generate_note/{{shard}}.tsv"
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("generate_note"),
         code=PLAN.code("generate_note"),
@@ -52,6 +56,8 @@ rule embed_pool:
         f"{RESULTS}/logs/embed_pool/{{pool}}/{{shard}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/embed_pool/{{pool}}/{{shard}}.tsv"
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("embed_pool"),
         code=PLAN.code("embed_pool"),

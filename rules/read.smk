@@ -14,12 +14,14 @@ rule read_answers:
         f"{RESULTS}/logs/read_answers/{{method}}/{{tier}}/{{qshard}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/read_answers/{{method}}/{{tier}}/{{qshard}}.tsv"
-    params:
-        spec=spec_of("read_answers"),
-        code=PLAN.code("read_answers"),
+    conda:
+        "../envs/lmev2.yaml"
     threads: PLAN.model_threads("reader")
     resources:
         llm=1,
+    params:
+        spec=spec_of("read_answers"),
+        code=PLAN.code("read_answers"),
     message:
         "Reading answers of {wildcards.method} on {wildcards.tier}, question shard {wildcards.qshard}"
     script:

@@ -16,12 +16,14 @@ rule score_answers:
         f"{RESULTS}/logs/score_answers/{{method}}/{{tier}}/{{qshard}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/score_answers/{{method}}/{{tier}}/{{qshard}}.tsv"
-    params:
-        spec=spec_of("score_answers"),
-        code=PLAN.code("score_answers"),
+    conda:
+        "../envs/lmev2.yaml"
     threads: PLAN.model_threads("judge")
     resources:
         llm=1,
+    params:
+        spec=spec_of("score_answers"),
+        code=PLAN.code("score_answers"),
     message:
         "Scoring {wildcards.method} on {wildcards.tier}, question shard {wildcards.qshard}"
     script:

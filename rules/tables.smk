@@ -13,6 +13,8 @@ rule collect_scores:
         f"{RESULTS}/metrics.duckdb",
     log:
         f"{RESULTS}/logs/collect_scores.log",
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("collect_scores"),
         code=PLAN.code("collect_scores"),
@@ -32,6 +34,8 @@ rule export_table2:
         md=f"{RESULTS}/table2.md",
     log:
         f"{RESULTS}/logs/export_table2.log",
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("export_table"),
         code=PLAN.code("export_table"),
@@ -52,6 +56,8 @@ rule export_evidence:
         md=f"{RESULTS}/evidence.md",
     log:
         f"{RESULTS}/logs/export_evidence.log",
+    conda:
+        "../envs/lmev2.yaml"
     params:
         spec=spec_of("export_table"),
         code=PLAN.code("export_table"),
