@@ -1,6 +1,7 @@
-"""How other work on the cores slows a GGUF model down, with OpenMP threads that spin and that sleep while they wait.
+"""How other work on the cores slows a GGUF model down, by how OpenMP's threads wait for each other.
 
-One busy process per core runs beside the model, or none. Prints a Markdown table.
+They spin, they sleep at once, or they spin a moment and then sleep, which is what the library sets. One busy process
+per core runs beside the model, or none. Prints a Markdown table.
 
     python benchmarks/llama_contention.py --threads 2 --output benchmarks/llama_contention.md
 """
@@ -19,23 +20,30 @@ from llama_speed import Setting, load, measure, prompt_tokens
 
 from lmev2.models.gguf import resolve_file
 
-BUSY = "while True: pass"
+# ends by itself, should this process be killed
+BUSY = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass"
+WAITING: dict[str, dict[str, str]] = {
+    "spin": {"OMP_WAIT_POLICY": "active"},
+    "sleep": {"OMP_WAIT_POLICY": "passive"},
+    "as the library sets it": {},
+}
 
 
 def run_one(threads: int, file: str) -> None:
     """Measure in this process and print the speeds as JSON."""
     model = load(resolve_file(file), Setting(quantize="shipped"), threads)
-    prompt = prompt_tokens(model, 500)
-    best = max((measure(model, prompt, 32, threads) for _ in range(2)), key=lambda speed: speed.generation)
+    prompt = prompt_tokens(model, 300)
+    best = max((measure(model, prompt, 16, threads) for _ in range(2)), key=lambda speed: speed.generation)
     print(json.dumps(asdict(best)))
 
 
-def measure_beside(busy: int, policy: str, threads: int, file: str) -> dict[str, float]:
-    """Speeds of a fresh process with this OMP_WAIT_POLICY beside so many busy ones."""
+def measure_beside(busy: int, waiting: dict[str, str], threads: int, file: str) -> dict[str, float]:
+    """Speeds of a fresh process with these OpenMP variables beside so many busy ones."""
     others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(busy)]
     try:
         command = [sys.executable, __file__, "--one", "--threads", str(threads), "--file", file]
-        environment = {**os.environ, "OMP_WAIT_POLICY": policy}
+        kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+        environment = {**kept, **waiting}
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     finally:
         for other in others:
@@ -56,15 +64,15 @@ def main() -> None:
         run_one(arguments.threads, arguments.file)
         return
     lines = [
-        f"{arguments.threads} threads of {os.cpu_count()} cores; 500 tokens read, 32 written, the better of 2.",
+        f"{arguments.threads} threads of {os.cpu_count()} cores; 300 tokens read, 16 written, the better of 2.",
         "",
-        "| busy processes beside it | OMP_WAIT_POLICY | prompt tok/s | written tok/s |",
+        "| busy processes beside it | waiting threads | prompt tok/s | written tok/s |",
         "|---:|---|---:|---:|",
     ]
     for busy in (0, os.cpu_count() or 1):
-        for policy in ("active", "passive"):
-            speeds = measure_beside(busy, policy, arguments.threads, arguments.file)
-            lines.append(f"| {busy} | {policy} | {speeds['prompt']:.0f} | {speeds['generation']:.1f} |")
+        for name, waiting in WAITING.items():
+            speeds = measure_beside(busy, waiting, arguments.threads, arguments.file)
+            lines.append(f"| {busy} | {name} | {speeds['prompt']:.0f} | {speeds['generation']:.1f} |")
             print(lines[-1], file=sys.stderr, flush=True)
     table = "\n".join(lines) + "\n"
     print(table, end="")

@@ -2,8 +2,8 @@
 
 One factor at a time is changed from a base setting: the file's quantisation, flash attention, the batch size, the
 window. Each line is the best of the repeats. Speeds stand twice: by the clock, and by the CPU time that the process
-used (tokens per second and thread, times the threads). OpenMP's threads sleep while they wait, so the second column is
-about what the clock would show if nothing else ran; where the two differ much, other work ran at the same time.
+used (tokens per second and thread, times the threads). OpenMP's threads sleep while they wait long, so the second
+column is about what the clock would show if nothing else ran; where the two differ much, other work ran too.
 
     python benchmarks/llama_speed.py --threads 2 --cache .cache/calls --output benchmarks/llama_speed.md
 """
@@ -124,7 +124,7 @@ def main() -> None:
     title = (
         f"`{source.name}`, llama-cpp-python {llama_cpp_version()}, {arguments.threads} threads of {os.cpu_count()}"
         f" cores ({platform.machine()}), {arguments.new_tokens} tokens written, best of {arguments.repeats} repeats,"
-        f" OMP_WAIT_POLICY={os.environ.get('OMP_WAIT_POLICY')}."
+        f" OMP_WAIT_POLICY={os.environ.get('OMP_WAIT_POLICY')}, GOMP_SPINCOUNT={os.environ.get('GOMP_SPINCOUNT')}."
     )
     lines = [
         title,

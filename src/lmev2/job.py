@@ -48,6 +48,7 @@ class Job:
         logging.basicConfig(
             handlers=[handler], level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True
         )
+        logging.getLogger("httpx2").setLevel(logging.WARNING)  # would write the endpoint's address for every call
         _log.info("%s %s", self._rule, self._wildcards)
         return self
 

@@ -101,7 +101,7 @@ def _request(
     return ChatRequest(
         messages=prompt.render_messages(memory_context=fitted.parts, question=text),
         sampling=Sampling(**settings.sampling.model_dump()),
-        grammar=BOXED_GRAMMAR if settings.reply_format == "boxed" else None,
+        grammar=LINE_GRAMMAR if settings.reply_format == "line" else None,
         thinking=settings.thinking,
         reasoning_effort=settings.reasoning_effort,
         role="reader",
@@ -109,8 +109,9 @@ def _request(
     )
 
 
-# For models too small to end by themselves: the reply is one box, its content at most 300 characters.
-BOXED_GRAMMAR = r'root ::= "\\boxed{" [^{}\n]{1,300} "}"'
+# For models too small to end by themselves. A token has at least one character, so such a reply never needs more than
+# 240 tokens.
+LINE_GRAMMAR = r"root ::= [^\n]{1,240}"
 
 
 def _context_facts(items: Sequence[Mapping[str, Any]], fitted: FittedContext) -> dict[str, Any]:

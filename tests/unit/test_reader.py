@@ -13,7 +13,7 @@ from lmev2.models.cached import CachedChat
 from lmev2.models.scripted import Rule, ScriptedChat
 from lmev2.models.settings import ReaderSettings, SamplingSettings
 from lmev2.prompts import Prompt, load_prompt
-from lmev2.reader import answer_rows
+from lmev2.reader import LINE_GRAMMAR, answer_rows
 from lmev2.rows import ANSWER, write_rows
 
 
@@ -122,7 +122,7 @@ def test_a_repeated_run_asks_only_for_what_failed(prompts: dict[str, Prompt], tm
     assert len(bare.calls) == 3  # q1 twice, q2 once
 
 
-def test_a_boxed_reply_is_asked_for_by_grammar(prompts: dict[str, Prompt]) -> None:
+def test_a_line_is_asked_for_by_grammar(prompts: dict[str, Prompt]) -> None:
     chat = ScriptedChat([Rule(text="x", regex=".")])
-    read(chat, prompts, [question()], [context()], reply_format="boxed")
-    assert chat.calls[0].grammar is not None and "boxed" in chat.calls[0].grammar
+    read(chat, prompts, [question()], [context()], reply_format="line")
+    assert chat.calls[0].grammar == LINE_GRAMMAR

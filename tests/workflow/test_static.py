@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pipeline import overlay_for, make_pipeline
+from pipeline import make_pipeline, overlay_for
 
 
 def edges(dot: str) -> set[tuple[str, str]]:

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 Quantization = Literal["q8_0", "q4_0"]
 _PACKAGE = "package:"
 _FILE_TYPES: dict[str, int] = {"q4_0": 2, "q8_0": 7}  # llama.cpp's enum llama_ftype
+_WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "300"}
 _temporary_number = itertools.count()
 _hashes: dict[tuple[str, int, int], str] = {}
 _log_guard = threading.Lock()
@@ -117,12 +118,14 @@ def requantize(
 def import_llama_cpp() -> Any:
     """The module ``llama_cpp``, set up for a machine that does other work too.
 
-    OpenMP's threads are told to sleep at a barrier instead of spinning: with other work on the cores, spinning makes
-    writing 4 to 15 times slower (measure it with ``benchmarks/llama_contention.py``). An ``OMP_WAIT_POLICY`` that is
-    already set is left alone. llama.cpp's own messages go to this module's logger at DEBUG level, not to standard error.
+    OpenMP's threads are told to spin only a moment at a barrier and then to sleep. Spinning on, with other work on the
+    cores, makes writing ten times slower and more; sleeping at once halves the speed of a model that has the cores to
+    itself (measure it with ``benchmarks/llama_contention.py``). What the environment already says is left alone.
+    llama.cpp's own messages go to this module's logger at DEBUG level instead of standard error.
     """
     global _log_callback
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when the library is loaded
+    if not _WAITING.keys() & os.environ.keys():
+        os.environ.update(_WAITING)  # read when the library is loaded
     import llama_cpp
 
     with _log_guard:

@@ -108,12 +108,12 @@ class ReaderSettings(ChatSettings):
 
     Attributes:
         context_tokens: budget of the memory context in the reader's tokens (paper: 200,000).
-        reply_format: ``free``, or ``boxed``: a grammar makes the reply one ``\\boxed{…}``, for local models too small
-            to end by themselves (backend ``llama_cpp``).
+        reply_format: ``free``, or ``line``: a grammar keeps the reply to one line of at most 240 characters, for local
+            models too small to end by themselves (backend ``llama_cpp``).
     """
 
     context_tokens: Annotated[int, Field(ge=0)] = 200_000
-    reply_format: Literal["free", "boxed"] = "free"
+    reply_format: Literal["free", "line"] = "free"
 
 
 class JudgeSettings(ChatSettings):
