@@ -6,6 +6,12 @@ SHELL := /bin/bash
 
 VENV ?= .venv
 BIN := $(VENV)/bin
+
+# Make splits names at spaces, so the targets below could not name files in such a folder.
+ifneq ($(words $(CURDIR) $(VENV)),2)
+$(error This folder, or VENV, has a space in its path, which make cannot handle: "$(CURDIR)", "$(VENV)")
+endif
+
 CORES ?= all
 PYTEST_ARGS ?=
 # Any Python 3.11 or 3.12 that really starts (a version manager's shim may exist without one behind it).
@@ -13,14 +19,15 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && { echo $$p; break; }; done)
 
 # llama-cpp-python is compiled here: leave out its image library and llama.cpp's tools, use every core.
-export CMAKE_ARGS := -DLLAVA_BUILD=OFF -DCMAKE_PROJECT_llama.cpp_INCLUDE=$(CURDIR)/envs/llama_cpp.cmake
+# CMAKE_ARGS from outside (a GPU build, say) come last and win.
+export CMAKE_ARGS := -DLLAVA_BUILD=OFF -DCMAKE_PROJECT_llama.cpp_INCLUDE=$(CURDIR)/envs/llama_cpp.cmake $(CMAKE_ARGS)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(shell nproc 2>/dev/null || echo 2)
-UV := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes --build-constraints envs/build.lock
+UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --require-hashes --build-constraints envs/build.lock
 
 SOURCES := src workflow/scripts tests benchmarks minibench
 TABLES := results/table2.csv results/evidence.csv results/table2.png
 
-.PHONY: help env dev-env table2 test lint format rulegraph lock minibench-env minibench clean
+.PHONY: help env dev-env table2 test lint format rulegraph lock minibench-env minibench unlock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'
@@ -80,6 +87,9 @@ minibench-env: $(BIN)/uv  ## the environment that records the shipped data root
 minibench: minibench-env  ## record resources/minibench again (needs Chromium)
 	@.venv-minibench/bin/python -m minibench.record
 	@.venv-minibench/bin/python -m minibench.build
+
+unlock:  ## after a run was killed: remove the lock it left on this folder
+	@$(BIN)/snakemake --unlock --cores 1
 
 clean:  ## remove results; the call cache and the environment stay
 	@rm -rf results/* .snakemake

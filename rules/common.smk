@@ -13,6 +13,7 @@ from lmev2.plan import Plan
 
 try:
     PLAN = Plan(load_config(config), Path(workflow.basedir))
+    PLAN.check_cache()
 except ConfigError as error:
     raise WorkflowError(str(error)) from None
 
@@ -33,7 +34,7 @@ def spec_of(rule_name):
 
 
 def data_files(_wildcards):
-    """Files of the data root; a missing one is a clear error before any job runs."""
+    """Files of the data root, evidence labels aside; a missing one is a clear error before any job runs."""
     if PLAN.config.data.hub is not None:
         return [f"{RESULTS}/data/fetched.json"]
     try:
@@ -45,6 +46,12 @@ def data_files(_wildcards):
 def prompt(name):
     """A prompt file; an input of the rules that use it, so that an edit reruns them."""
     return f"{workflow.basedir}/workflow/prompts/{name}.md"
+
+
+PROMPTS = [
+    prompt(name)
+    for name in ("reader_web", "reader_enterprise", "judge_abstention", "judge_gotchas")
+]
 
 
 def sql(name):

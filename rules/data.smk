@@ -22,7 +22,8 @@ rule fetch_dataset:
 rule prepare_screenshots:
     """Unpack the screenshot bundles of the data root, where it has any."""
     input:
-        data_files,
+        files=data_files,
+        bundles=PLAN.bundles(),
     output:
         f"{RESULTS}/data/screenshots.json",
     log:
@@ -42,6 +43,7 @@ rule ingest_dataset:
     """Check the whole data root and write it as Parquet."""
     input:
         files=data_files,
+        evidence=PLAN.evidence_files(),
         screenshots=rules.prepare_screenshots.output,
     output:
         questions=f"{RESULTS}/data/questions.parquet",

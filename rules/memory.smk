@@ -20,6 +20,7 @@ rule query_memory:
     resources:
         # Capped at 1 by profiles/default, so that two timed jobs never disturb each other.
         timing=1,
+        llm=PLAN.calls("embedder"),
     params:
         spec=spec_of("query_memory"),
         code=PLAN.code("query_memory"),

@@ -58,6 +58,8 @@ rule embed_pool:
         f"{RESULTS}/benchmarks/embed_pool/{{pool}}/{{shard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        llm=PLAN.calls("embedder"),
     params:
         spec=spec_of("embed_pool"),
         code=PLAN.code("embed_pool"),

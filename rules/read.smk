@@ -16,9 +16,9 @@ rule read_answers:
         f"{RESULTS}/benchmarks/read_answers/{{method}}/{{tier}}/{{qshard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: PLAN.model_threads("reader")
+    threads: PLAN.model_threads("reader", workflow.cores)
     resources:
-        llm=1,
+        llm=PLAN.calls("reader"),
     params:
         spec=spec_of("read_answers"),
         code=PLAN.code("read_answers"),

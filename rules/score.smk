@@ -18,9 +18,9 @@ rule score_answers:
         f"{RESULTS}/benchmarks/score_answers/{{method}}/{{tier}}/{{qshard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: PLAN.model_threads("judge")
+    threads: PLAN.model_threads("judge", workflow.cores)
     resources:
-        llm=1,
+        llm=PLAN.calls("judge"),
     params:
         spec=spec_of("score_answers"),
         code=PLAN.code("score_answers"),

@@ -5,6 +5,8 @@ rule collect_scores:
     """Every row of the run in one DuckDB file with the views that tables use. A DuckDB file has one writer."""
     input:
         questions=rules.select_questions.output.questions,
+        manifest=rules.ingest_dataset.output.manifest,
+        prompts=PROMPTS,
         contexts=scored("contexts"),
         answers=scored("answers"),
         scores=scored("scores"),

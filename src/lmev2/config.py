@@ -31,12 +31,13 @@ class DataSettings(Settings):
 
 
 class RunSettings(Settings):
-    """What is evaluated: rows and tiers of the table, and how many questions (null: all)."""
+    """What is evaluated: rows and tiers of the table, how many questions (null: all), and a remark for the tables."""
 
     methods: Annotated[list[str], Field(min_length=1)]
     tiers: Annotated[list[Tier], Field(min_length=1)]
     questions: Annotated[int, Field(ge=1)] | None = None
     seed: int = 0
+    note: str | None = None
 
 
 class ShardSettings(Settings):
@@ -68,10 +69,10 @@ class ErrorSettings(Settings):
 
 
 class TimingSettings(Settings):
-    """Cores that Snakemake grants to jobs that run a local model; keep it at the machine's cores so that two such jobs
-    never share them."""
+    """Cores of a job that runs a model in this process. Null: all cores of the run, so that two such jobs never share
+    them; together they would be many times slower."""
 
-    local_model_threads: Annotated[int, Field(ge=1)] = 2
+    local_model_threads: Annotated[int, Field(ge=1)] | None = None
 
 
 class Config(Settings):

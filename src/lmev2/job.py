@@ -74,7 +74,7 @@ class Job:
     def cache(self) -> CallCache:
         """The call cache of the run."""
         if self._cache is None:
-            self._cache = CallCache(Path(self._plan.cache))
+            self._cache = CallCache(self._plan.cache)
         return self._cache
 
     def progress(self, unit: str = "rows") -> Progress:
@@ -83,7 +83,7 @@ class Job:
 
     def settings(self, role: str, kind: type[_Chat]) -> _Chat:
         """A chat role's settings: what can change an answer from ``spec``, how to call from the configuration."""
-        return kind.model_validate({**self.spec[role], **self._mechanics(role)})
+        return kind.model_validate(self._role(role))
 
     def chat(self, settings: ChatSettings) -> ChatBackend:
         """A chat model behind the call cache, with the job's threads."""
@@ -91,8 +91,11 @@ class Job:
 
     def embedder(self) -> EmbeddingBackend:
         """The embedding model of ``spec``."""
-        settings = EmbedderSettings.model_validate({**self.spec["embedder"], **self._mechanics("embedder")})
-        return make_embedder(settings, self.cache)
+        return make_embedder(EmbedderSettings.model_validate(self._role("embedder")), self.cache)
+
+    def _role(self, role: str) -> dict[str, Any]:
+        spec = {name: value for name, value in self.spec[role].items() if name != "stamps"}
+        return spec | self._mechanics(role)
 
     def _mechanics(self, role: str) -> dict[str, Any]:
         return getattr(self.config.models, role).model_dump(mode="json", include=CALL_MECHANICS)  # type: ignore[no-any-return]

@@ -10,39 +10,52 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lmev2.config import Config, ConfigError
+from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, haystack_file
+from lmev2.data.screenshots import find_bundles
 from lmev2.memory.settings import RagMethod
-from lmev2.models.settings import ChatSettings
+from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.shards import shard_names
 
 _PACKAGE = "lmev2"
 _SOURCE = Path(__file__).resolve().parent
 
-# Which library module does a rule's work; `code` covers it and everything that it imports.
-MODULES: dict[str, str] = {
-    "fetch_dataset": "lmev2.data.fetch",
-    "prepare_screenshots": "lmev2.data.screenshots",
-    "ingest_dataset": "lmev2.data.ingest",
-    "select_questions": "lmev2.data.selection",
-    "build_raw_state": "lmev2.pools.raw_state",
-    "generate_note": "lmev2.pools.note",
-    "embed_pool": "lmev2.pools.embed",
-    "index_pool": "lmev2.index",
-    "query_memory": "lmev2.memory.query",
-    "read_answers": "lmev2.reader",
-    "score_answers": "lmev2.scoring.score",
-    "collect_scores": "lmev2.tables.database",
-    "export_table": "lmev2.tables.export",
-    "plot_table2": "lmev2.report.figures",
+# Which library modules do a rule's work; `code` covers them and everything that they import.
+MODULES: dict[str, tuple[str, ...]] = {
+    "fetch_dataset": ("lmev2.data.fetch",),
+    "prepare_screenshots": ("lmev2.data.screenshots",),
+    "ingest_dataset": ("lmev2.data.ingest",),
+    "select_questions": ("lmev2.data.selection", "lmev2.rows"),
+    "build_raw_state": ("lmev2.pools.raw_state", "lmev2.data.store", "lmev2.shards"),
+    "generate_note": ("lmev2.pools.note", "lmev2.data.store", "lmev2.shards"),
+    "embed_pool": ("lmev2.pools.embed",),
+    "index_pool": ("lmev2.index",),
+    "query_memory": ("lmev2.memory.query", "lmev2.shards"),
+    "read_answers": ("lmev2.reader",),
+    "score_answers": ("lmev2.scoring.score",),
+    "collect_scores": ("lmev2.tables.database",),
+    "export_table": ("lmev2.tables.export",),
+    "plot_table2": ("lmev2.report.figures",),
+}
+# Rules that call a model: its role, whose backend belongs to the rule's code.
+_ROLES = {"embed_pool": "embedder", "query_memory": "embedder", "read_answers": "reader", "score_answers": "judge"}
+_BACKENDS = {
+    "llama_cpp": "lmev2.models.llama",
+    "openai": "lmev2.models.openai_backend",
+    "scripted": "lmev2.models.scripted",
+    "wordllama": "lmev2.models.wordllama_backend",
 }
 
 # Settings of a model role that change how a call is made but not what comes back.
-CALL_MECHANICS = {"timeout_s", "retries", "concurrency", "endpoint"}
+CALL_MECHANICS = {"timeout_s", "retries", "concurrency", "endpoint", "batch_size"}
+# Settings that may name a file on disk; its size and time of change stand for its content.
+_FILE_SETTINGS = ("file", "tokenizer", "script")
 
 
 def canonical(value: Any) -> str:
@@ -50,17 +63,17 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def code_fingerprint(module: str) -> str:
-    """SHA-256 over the syntax trees, without docstrings, of a library module and all library modules it imports.
+def code_fingerprint(*modules: str) -> str:
+    """SHA-256 over the syntax trees, without docstrings, of library modules and all library modules they import.
 
     Args:
-        module: dotted name inside the package, such as ``lmev2.reader``.
+        modules: dotted names inside the package, such as ``lmev2.reader``.
 
     Raises:
         ModuleNotFoundError: there is no such module in the package.
     """
     digest = hashlib.sha256()
-    for name in sorted(_import_closure(module)):
+    for name in sorted(set().union(*(_import_closure(module) for module in modules))):
         digest.update(f"{name}\n{_syntax_digest(name)}\n".encode())
     return digest.hexdigest()[:16]
 
@@ -83,19 +96,23 @@ def _tree(name: str) -> ast.Module:
 
 @cache
 def _syntax_digest(name: str) -> str:
-    tree = _tree(name)
-    dump = ast.dump(_without_docstrings(ast.parse(ast.unparse(tree))))
-    return hashlib.sha256(dump.encode()).hexdigest()
+    return hashlib.sha256(_outline(_tree(name)).encode()).hexdigest()
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or not node.body:
-            continue
-        first = node.body[0]
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-            node.body = node.body[1:] or [ast.Pass()]
-    return tree
+def _outline(node: object) -> str:
+    """A syntax tree as text: no positions, no docstrings, and no empty fields, which differ between Python versions."""
+    if isinstance(node, list):
+        return "[" + ",".join(_outline(item) for item in node) + "]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        fields["body"] = [item for item in node.body if not _is_docstring(item)]
+    return f"{type(node).__name__}({','.join(f'{name}={_outline(value)}' for name, value in fields.items())})"
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 @cache
@@ -147,9 +164,23 @@ class Plan:
         return Path(self.path(self.config.data.root))
 
     @property
-    def cache(self) -> str:
+    def cache(self) -> Path:
         """Folder of the call cache, absolute because jobs may run in other folders."""
-        return str(Path(self.path(self.config.cache)).absolute())
+        return Path(self.path(self.config.cache)).absolute()
+
+    def check_cache(self) -> None:
+        """Make the call cache's folder.
+
+        Raises:
+            ConfigError: it cannot be made or written to.
+        """
+        try:
+            self.cache.mkdir(parents=True, exist_ok=True)
+            writable = os.access(self.cache, os.W_OK)
+        except OSError as error:
+            raise ConfigError(f"cache: cannot make {self.cache} ({error}); set `cache` to a folder of yours") from error
+        if not writable:
+            raise ConfigError(f"cache: no permission to write to {self.cache}; set `cache` to a folder of yours")
 
     def data_files(self) -> list[str]:
         """Files of the data root that ingestion reads.
@@ -159,7 +190,7 @@ class Plan:
         """
         root = self.data_root
         names = ["questions.jsonl", "trajectories.jsonl"]
-        names += [f"haystacks/lme_v2_{tier}.json" for tier in sorted(self.config.run.tiers)]
+        names += [haystack_file(tier) for tier in sorted(self.config.run.tiers)]
         if not root.is_dir():
             raise ConfigError(
                 f"data.root: no folder {root.absolute()} (from {self.config.data.root!r}). Give the folder of a "
@@ -171,9 +202,16 @@ class Plan:
                 f"data.root: {root.absolute()} lacks {', '.join(missing)}; a data root holds {', '.join(names)}, "
                 "screenshots/ and, if known, evidence.jsonl"
             )
-        if (root / "evidence.jsonl").is_file():
-            names.append("evidence.jsonl")
         return [str(root / name) for name in names]
+
+    def bundles(self) -> list[str]:
+        """Screenshot bundles of the data root."""
+        return [str(path) for path in find_bundles(self.data_root / BUNDLES_FOLDER)]
+
+    def evidence_files(self) -> list[str]:
+        """The data root's evidence labels, if it has any."""
+        path = self.data_root / EVIDENCE_FILE
+        return [str(path)] if path.is_file() else []
 
     def pools(self) -> list[str]:
         """Index tables that the run's methods search, sorted."""
@@ -184,23 +222,37 @@ class Plan:
         settings = self.config.methods[method]
         return settings.tables() if isinstance(settings, RagMethod) else []
 
-    def model_threads(self, role: str) -> int:
-        """Threads of a job that calls the role's model: all cores for a model in this process, one for an endpoint."""
-        backend = getattr(self.config.models, role).backend
-        return self.config.timing.local_model_threads if backend == "llama_cpp" else 1
+    def model_threads(self, role: str, cores: int) -> int:
+        """Threads of a job that calls the role's model: for a model in this process all ``cores`` of the run, or as
+        configured; one for an endpoint."""
+        local = getattr(self.config.models, role).backend == "llama_cpp"
+        return (self.config.timing.local_model_threads or cores) if local else 1
+
+    def calls(self, role: str) -> int:
+        """Share of the resource ``llm`` of a job that calls the role's model: 1 unless it runs without a network."""
+        return 0 if getattr(self.config.models, role).backend in ("wordllama", "scripted") else 1
 
     def code(self, rule: str) -> str:
-        """The ``code`` param of a rule."""
-        return code_fingerprint(MODULES[rule])
+        """The ``code`` param of a rule; covers the backend of the model that the rule calls."""
+        role = _ROLES.get(rule)
+        backend = getattr(self.config.models, role).backend if role else None
+        return code_fingerprint(*MODULES[rule], *([_BACKENDS[backend]] if backend else []))
 
     def spec(self, rule: str, wildcards: Mapping[str, str] | None = None) -> str:
         """The ``spec`` param of a rule's job: canonical JSON."""
         return canonical(_SPECS[rule](self, dict(wildcards or {})))
 
 
-def chat_spec(settings: ChatSettings) -> dict[str, Any]:
-    """A chat role's settings without the mechanics of calling it."""
-    return settings.model_dump(mode="json", exclude=CALL_MECHANICS)
+def role_spec(settings: ChatSettings | EmbedderSettings) -> dict[str, Any]:
+    """A role's settings without the mechanics of calling it, and a stamp of every file on disk that they name."""
+    spec = settings.model_dump(mode="json", exclude=CALL_MECHANICS)
+    stamps = {name: _stamp(spec[name]) for name in _FILE_SETTINGS if spec.get(name) and Path(spec[name]).is_file()}
+    return spec | ({"stamps": stamps} if stamps else {})
+
+
+def _stamp(path: str) -> list[int]:
+    facts = Path(path).stat()
+    return [facts.st_size, facts.st_mtime_ns]
 
 
 def _ingest_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
@@ -220,7 +272,8 @@ def _note_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
 
 
 def _embed_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    settings = plan.config.models.embedder.model_dump(mode="json", exclude=CALL_MECHANICS | {"query_instruction"})
+    settings = role_spec(plan.config.models.embedder)
+    del settings["query_instruction"]  # documents have no prefix
     return {"pool": wildcards["pool"], "shard": wildcards["shard"], "embedder": settings}
 
 
@@ -233,7 +286,7 @@ def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     spec = {"name": wildcards["method"], "tier": wildcards["tier"], "shard": wildcards["qshard"], "method": method}
     if method["family"] != "none":
         spec["render"] = plan.config.render.model_dump(mode="json")
-        spec["embedder"] = plan.config.models.embedder.model_dump(mode="json", exclude=CALL_MECHANICS)
+        spec["embedder"] = role_spec(plan.config.models.embedder)
     return spec
 
 
@@ -241,8 +294,7 @@ def _read_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     return {
         "name": wildcards["method"],
         "tier": wildcards["tier"],
-        "reader": chat_spec(plan.config.models.reader),
-        "allow": plan.config.errors.allow,
+        "reader": role_spec(plan.config.models.reader),
     }
 
 
@@ -250,8 +302,7 @@ def _score_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     return {
         "name": wildcards["method"],
         "tier": wildcards["tier"],
-        "judge": chat_spec(plan.config.models.judge),
-        "allow": plan.config.errors.allow,
+        "judge": role_spec(plan.config.models.judge),
     }
 
 
@@ -263,9 +314,9 @@ def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
             for name in run.methods
         ],
         "tiers": list(run.tiers),
-        "reader": plan.config.models.reader.model,
-        "judge": plan.config.models.judge.model,
-        "embedder": plan.config.models.embedder.model,
+        "models": {role: role_spec(getattr(plan.config.models, role)) for role in ("reader", "judge", "embedder")},
+        "settings": plan.config.model_dump(mode="json", include={"run", "pools", "methods", "render", "errors"}),
+        "data_root": plan.config.data.root,
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmev2.models.settings import ReaderSettings
+from lmev2.models.text import well_formed
 from lmev2.models.types import ChatBackend, ChatRequest, ImagePart, ModelCallError, Sampling, TextPart
 from lmev2.progress import Report
 from lmev2.prompts import Prompt
@@ -62,18 +63,21 @@ def _in_order(
 def _answer(
     question: Mapping[str, Any], context: Mapping[str, Any], chat: ChatBackend, settings: ReaderSettings, prompt: Prompt
 ) -> dict[str, Any]:
-    row = _empty_row(context, chat.model)
+    row = _empty_row(context, chat.model) | {"images_shown": settings.images}
     if context["error"] is not None:
         return row | {"error": context["error"], "error_detail": context["error_detail"]}
     try:
         fitted = fit_context(context["items"], chat.counter(), settings.context_tokens, settings.images)
         row |= _context_facts(context["items"], fitted)
+        if question["image"] and not settings.images:
+            row["images_left_out"] += 1
         reply = chat.complete(_request(question, fitted, settings, prompt))
     except ModelCallError as error:
         return row | {"error": error.kind, "error_detail": error.detail}
-    parsed = parse_prediction(reply.text)
+    text = well_formed(reply.text)  # half a surrogate pair cannot be stored
+    parsed = parse_prediction(text)
     row |= {
-        "reply": reply.text,
+        "reply": text,
         "parsed": parsed,
         "unknown": is_unknown(parsed),
         "prompt_tokens": reply.prompt_tokens,
@@ -82,13 +86,16 @@ def _answer(
         "model": reply.model,
         "finish_reason": reply.finish_reason,
     }
-    if reply.finish_reason == "length":
-        limit = settings.sampling.max_tokens
-        row |= {
-            "error": "length",
-            "error_detail": f"the reply was cut at max_tokens={limit}; its end: …{reply.text[-120:]!r}",
-        }
-    return row
+    return row | _reply_fault(text, reply.finish_reason)
+
+
+def _reply_fault(text: str, finish_reason: str) -> dict[str, str]:
+    """Error kind and detail of a reply that is no answer; empty for an answer."""
+    if finish_reason == "length":
+        return {"error": "length", "error_detail": f"the reply was cut at max_tokens; its end: …{text[-120:]!r}"}
+    if finish_reason != "stop" or not text.strip():
+        return {"error": "malformed_reply", "error_detail": f"finish reason {finish_reason!r}, text {text[:120]!r}"}
+    return {}
 
 
 def _request(
@@ -105,13 +112,12 @@ def _request(
         thinking=settings.thinking,
         reasoning_effort=settings.reasoning_effort,
         role="reader",
-        usable=lambda reply: reply.finish_reason != "length",
+        usable=lambda reply: not _reply_fault(reply.text, reply.finish_reason),
     )
 
 
-# For models too small to end by themselves. A token has at least one character, so such a reply never needs more than
-# 240 tokens.
-LINE_GRAMMAR = r"root ::= [^\n]{1,240}"
+# For models too small to end by themselves. A character takes at most four tokens, so 960 tokens are always enough.
+LINE_GRAMMAR = r"root ::= [^ \n] [^\n]{0,239}"
 
 
 def _context_facts(items: Sequence[Mapping[str, Any]], fitted: FittedContext) -> dict[str, Any]:

@@ -6,15 +6,20 @@ into place, so that a reader never sees half a file.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lmev2.files import replacing
+
 _STR, _INT, _FLOAT, _BOOL = pa.string(), pa.int32(), pa.float64(), pa.bool_()
+
+
+# Arrow by itself cuts 1.5 to an integer, takes a string for a list of characters, and drops unknown fields of a struct.
+_PYTHON_TYPES: dict[pa.DataType, tuple[type, ...]] = {_STR: (str,), _INT: (int,), _FLOAT: (float, int), _BOOL: (bool,)}
 
 
 def _schema(required: Mapping[str, pa.DataType], optional: Mapping[str, pa.DataType] | None = None) -> pa.Schema:
@@ -132,7 +137,8 @@ ANSWER = _schema(
         "context_tokens": _INT,
         "items_before": _INT,
         "items_dropped": _INT,
-        "images_left_out": _INT,  # shown as a placeholder line to a text-only reader
+        "images_shown": _BOOL,  # the reader accepts images
+        "images_left_out": _INT,  # screenshots and question images that a text-only reader sees as a placeholder line
         "wall_s": _FLOAT,
         "model": _STR,
     },
@@ -174,23 +180,17 @@ def write_rows(path: str | Path, schema: pa.Schema, rows: Iterable[Mapping[str, 
         RowError: a field is missing, unknown, null where it must not be, or of the wrong type; names file and row.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     count = 0
-    try:
-        with pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            batch: list[Mapping[str, Any]] = []
-            for row in rows:
-                _check_row(row, schema, target, count)
-                batch.append(row)
-                count += 1
-                if len(batch) >= batch_size:
-                    writer.write_table(_to_table(batch, schema, target, count))
-                    batch = []
-            writer.write_table(_to_table(batch, schema, target, count))
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    batch: list[Mapping[str, Any]] = []
+    with replacing(target) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        for row in rows:
+            _check_row(row, schema, target, count)
+            batch.append(row)
+            count += 1
+            if len(batch) >= batch_size:
+                writer.write_table(_to_table(batch, schema, target, count))
+                batch = []
+        writer.write_table(_to_table(batch, schema, target, count))
     return count
 
 
@@ -198,36 +198,64 @@ def read_rows(path: str | Path, schema: pa.Schema, batch_size: int = 512) -> Ite
     """Yield the rows of a Parquet file as dictionaries, a batch in memory at a time.
 
     Raises:
-        RowError: the file cannot be read or its columns are not those of the contract; names the file.
+        RowError: the file is damaged or its columns are not those of the contract; names the file.
+        FileNotFoundError: there is no such file.
     """
     try:
         with pq.ParquetFile(path) as file:
-            found = set(file.schema_arrow.names)
-            if found != set(schema.names):
-                raise RowError(f"{path}: expected columns {sorted(schema.names)}, found {sorted(found)}")
+            expected, found = _columns(schema), _columns(file.schema_arrow)
+            if found != expected:
+                raise RowError(f"{path}: expected columns {expected}, found {found}")
             for batch in file.iter_batches(batch_size=batch_size):
                 yield from batch.to_pylist()
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # missing, no permission: nothing is wrong with the content
         raise RowError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from error
 
 
-def read_many(paths: Iterable[str | Path], schema: pa.Schema) -> Iterator[dict[str, Any]]:
-    """Yield the rows of several Parquet files, in the given order."""
-    for path in paths:
-        yield from read_rows(path, schema)
+def _columns(schema: pa.Schema) -> list[str]:
+    """Names and types; Parquet names the parts of nested types differently, so these are not compared."""
+    return sorted(f"{one.name}: {'nested' if pa.types.is_nested(one.type) else one.type}" for one in schema)
 
 
 def _check_row(row: Mapping[str, Any], schema: pa.Schema, path: Path, number: int) -> None:
-    unknown = row.keys() - set(schema.names)
+    fault = _fault_in_fields(row, list(schema), "")
+    if fault is not None:
+        raise RowError(f"{path}: row {number} {fault}")
+
+
+def _fault_in_fields(values: Mapping[str, Any], fields: Sequence[pa.Field], prefix: str) -> str | None:
+    """What is wrong with named values, such as ``lacks 'items[0].value'``; None when they fit."""
+    names = [field.name for field in fields]
+    unknown = values.keys() - set(names)
     if unknown:
-        raise RowError(f"{path}: row {number} has unknown fields {sorted(unknown)}; the contract is {schema.names}")
-    for field in schema:
-        if not field.nullable and row.get(field.name) is None:
-            raise RowError(f"{path}: row {number} lacks {field.name!r}")
+        return f"has unknown fields {sorted(prefix + name for name in unknown)}; the contract is {names}"
+    for field in fields:
+        value, name = values.get(field.name), prefix + field.name
+        if value is None and not field.nullable:
+            return f"lacks {name!r}"
+        fault = None if value is None else _fault_in_value(value, field.type, name)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _fault_in_value(value: Any, kind: pa.DataType, name: str) -> str | None:
+    if pa.types.is_struct(kind) and isinstance(value, Mapping):
+        return _fault_in_fields(value, [kind.field(number) for number in range(kind.num_fields)], f"{name}.")
+    if pa.types.is_list(kind) and isinstance(value, list | tuple):
+        if pa.types.is_floating(kind.value_type):
+            return None  # vectors are long, and Arrow refuses what is no number
+        faults = (_fault_in_value(item, kind.value_type, f"{name}[{number}]") for number, item in enumerate(value))
+        return next((fault for fault in faults if fault is not None), None)
+    if isinstance(value, _PYTHON_TYPES.get(kind, ())) and (kind == _BOOL or not isinstance(value, bool)):
+        return None
+    return f"has {name!r} = {value!r:.80}, expected {kind}"
 
 
 def _to_table(batch: list[Mapping[str, Any]], schema: pa.Schema, path: Path, end: int) -> pa.Table:
     try:
         return pa.Table.from_pylist([dict(row) for row in batch], schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError) as error:
         raise RowError(f"{path}: rows {end - len(batch)} to {end - 1}: {error}") from error

@@ -52,6 +52,12 @@ def test_inheriting_in_a_circle_or_from_nowhere_is_refused() -> None:
         ({"shards": {"questions": 0}}, r"shards\.questions: .*greater than or equal to 1"),
         ({"models": {"reader": {"backend": "llamacpp"}}}, r"models\.reader\.backend"),
         ({"data": {"hub": {"revision": "main"}}}, r"data\.hub\.revision"),
+        ({"models": {"reader": {"backend": "rules"}}}, r"models\.reader: .*rules is no model"),
+        ({"models": {"reader": {"backend": "openai"}}}, r"models\.reader: .*needs `tokenizer`"),
+        ({"models": {"reader": {"images": True}}}, r"models\.reader: .*reads no images"),
+        ({"models": {"reader": {"context_tokens": 9000}}}, r"do not fit context_length 8192"),
+        ({"models": {"judge": {"file": None}}}, r"models\.judge: .*needs `file`"),
+        ({"methods": {"rag_slice": {"pools": ["raw_state", "raw_state"]}}}, r"named twice"),
     ],
 )
 def test_mistakes_are_named_with_their_place(raw: dict[str, Any], change: dict[str, Any], message: str) -> None:

@@ -215,7 +215,7 @@ def test_bad_replies_are_asked_again_with_new_sample_numbers() -> None:
 )
 def test_no_label_in_all_attempts_is_a_judge_error(reply: str | tuple[str, str] | ModelCallError, said: str) -> None:
     error, chat = fail(reply, reply, attempts=2)
-    assert (error.kind, error.attempts, len(chat.requests)) == ("judge_error", 2, 2)
+    assert (error.attempts, len(chat.requests)) == (2, 2)
     assert said in error.detail
 
 
@@ -226,11 +226,15 @@ def test_detail_is_the_beginning_of_the_reply() -> None:
 
 
 @pytest.mark.parametrize("kind", ["api_error", "context_overflow"])
-def test_failures_of_the_call_keep_their_kind_and_are_not_repeated(kind: ErrorKind) -> None:
+def test_failures_of_the_call_are_told_and_not_repeated(kind: ErrorKind) -> None:
     error, chat = fail("", ModelCallError(kind, "503"), GOOD, attempts=3)
-    assert (error.kind, error.detail, error.attempts, len(chat.requests)) == (kind, "judge call: 503", 2, 2)
+    assert (error.detail, error.attempts, len(chat.requests)) == (f"{kind}: 503", 2, 2)
 
 
 def test_attempts_must_be_positive() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         ask(GOOD, attempts=0)
+
+
+def test_a_reason_with_half_a_character_can_be_stored() -> None:
+    assert parse_label('{"label": 1, "reason": "so \\ud83d"}') == (1, "so \ufffd")

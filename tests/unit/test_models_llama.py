@@ -16,7 +16,7 @@ import pytest
 
 from lmev2.models.cache import CallCache
 from lmev2.models.cached import CachedChat
-from lmev2.models.gguf import file_sha256, requantize, resolve_file
+from lmev2.models.gguf import remembered_sha256, requantize, resolve_file
 from lmev2.models.llama import LlamaChat
 from lmev2.models.settings import ChatSettings
 from lmev2.models.tokens import VocabularyCounter
@@ -72,11 +72,11 @@ def test_a_missing_file_is_named(file: str, words: str) -> None:
 def test_a_files_hash_is_remembered_until_it_changes(tmp_path: Path) -> None:
     file, cache = tmp_path / "model.gguf", CallCache(tmp_path / "cache")
     file.write_bytes(b"one")
-    first = file_sha256(file, cache)
-    assert file_sha256(file, cache) == first
+    first = remembered_sha256(file, cache)
+    assert remembered_sha256(file, cache) == first
     assert cache.writes == 1
     file.write_bytes(b"other")
-    assert file_sha256(file, cache) != first
+    assert remembered_sha256(file, cache) != first
 
 
 def test_a_reply_has_counts_and_a_finish_reason(chat: LlamaChat) -> None:
@@ -200,7 +200,7 @@ def test_requantising_happens_once_and_makes_another_model(chat: LlamaChat, cach
     source, folder = resolve_file(FILE), cache.folder / "models"
     with ThreadPoolExecutor(2) as pool:
         paths = list(pool.map(lambda _: requantize(source, "q8_0", folder, 1, cache), range(2)))
-    assert paths == [folder / f"{file_sha256(source)}-q8_0.gguf"] * 2
+    assert paths == [folder / f"{remembered_sha256(source)}-q8_0.gguf"] * 2
     assert [path.name for path in folder.iterdir()] == [paths[0].name]
     made = paths[0].stat()
     assert made.st_size > source.stat().st_size

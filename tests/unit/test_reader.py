@@ -126,3 +126,10 @@ def test_a_line_is_asked_for_by_grammar(prompts: dict[str, Prompt]) -> None:
     chat = ScriptedChat([Rule(text="x", regex=".")])
     read(chat, prompts, [question()], [context()], reply_format="line")
     assert chat.calls[0].grammar == LINE_GRAMMAR
+
+
+def test_a_reply_with_half_a_character_can_be_stored(prompts: dict[str, Prompt], tmp_path: Path) -> None:
+    chat = ScriptedChat([Rule(text="So \\boxed{a\ud83d}", regex=".")])
+    rows = read(chat, prompts, [question()], [context()])
+    assert (rows[0]["reply"], rows[0]["parsed"]) == ("So \\boxed{a\ufffd}", "a\ufffd")
+    assert write_rows(tmp_path / "rows.parquet", ANSWER, rows) == 1

@@ -92,6 +92,7 @@ def answer(name: str, parsed: str = "Save", **more: Any) -> dict[str, Any]:
         "context_tokens": 1,
         "items_before": 0,
         "items_dropped": 0,
+        "images_shown": True,
         "images_left_out": 0,
         "wall_s": 0.1,
         "model": "reader",
@@ -209,7 +210,7 @@ def test_a_judge_without_verdict_makes_an_error_row() -> None:
     assert row["error_detail"] == "the reply is empty"
     assert len(chat.calls) == 4
     row = score_one(question("q", GOTCHAS), answer("q", reply="!down"), with_judge=judge())
-    assert (row["correct"], row["error"], row["error_detail"]) == (None, "api_error", "judge call: 503")
+    assert (row["correct"], row["error"], row["error_detail"]) == (None, "judge_error", "api_error: 503")
 
 
 def test_judge_calls_run_at_once_and_progress_is_reported() -> None:

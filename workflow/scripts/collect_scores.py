@@ -1,15 +1,21 @@
 """Gather all rows of the run in one DuckDB file."""
 
+import json
 from pathlib import Path
 
+from lmev2.files import file_sha256
 from lmev2.job import Job
 from lmev2.tables.database import collect
 
 with Job(snakemake) as job:
+    manifest = json.loads(Path(snakemake.input.manifest).read_text(encoding="utf-8"))
+    sources = {"data": f"{job.spec['data_root']}, fingerprint {manifest['fingerprint']}"}
+    sources |= {f"prompt {Path(path).stem}": file_sha256(Path(path)) for path in snakemake.input.prompts}
     collect(
         Path(snakemake.output[0]),
         job.spec,
         Path(snakemake.input.questions),
         {stage: [Path(path) for path in snakemake.input[stage]] for stage in ("contexts", "answers", "scores")},
         Path(snakemake.input.views).read_text(encoding="utf-8"),
+        sources,
     )

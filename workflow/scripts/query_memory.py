@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lmev2.data.store import StateStore
+from lmev2.failures import check_allowed
 from lmev2.index import PoolIndex
 from lmev2.job import Job
 from lmev2.memory.query import open_memory, query_rows
@@ -24,5 +25,7 @@ with Job(snakemake) as job, StateStore(Path(snakemake.input.states), Path(snakem
     }
     memory = open_memory(job.spec, indexes, store, job.embedder)
     digests = {name: index.digest for name, index in indexes.items()}
-    rows = query_rows(memory, questions, haystacks, job.spec, digests, job.cache, job.progress("questions"))
+    spec = job.spec | {"code": snakemake.params.code}
+    rows = list(query_rows(memory, questions, haystacks, spec, digests, job.cache, job.progress("questions")))
+    check_allowed(rows, job.config.errors.allow, job.name)
     write_rows(snakemake.output[0], CONTEXT, rows)

@@ -13,5 +13,5 @@ with Job(snakemake) as job:
     settings = job.settings("reader", ReaderSettings)
     prompts = {domain: load_prompt(snakemake.input[domain]) for domain in ("web", "enterprise")}
     rows = answer_rows(questions, contexts, job.chat(settings), settings, prompts, job.progress("questions"))
-    check_allowed(rows, job.spec["allow"], job.name)
+    check_allowed(rows, job.config.errors.allow, job.name)
     write_rows(snakemake.output[0], ANSWER, rows)

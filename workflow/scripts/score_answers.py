@@ -22,5 +22,5 @@ with Job(snakemake) as job:
         settings.concurrency,
         job.progress("answers"),
     )
-    check_allowed((row for row in rows if row["error"] == "judge_error"), job.spec["allow"], job.name)
+    check_allowed((row for row in rows if row["error"] == "judge_error"), job.config.errors.allow, job.name)
     write_rows(snakemake.output[0], SCORE, rows)

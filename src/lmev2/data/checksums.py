@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Literal
 
 from lmev2.data.errors import DataError
 from lmev2.data.layout import CHECKSUMS_FILE, path_fault
+from lmev2.files import file_sha256
 
 _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 
@@ -65,12 +65,6 @@ def read_checksums(root: Path) -> dict[str, str]:
             )
         sums[path] = match[1].lower()
     return sums
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, read in pieces."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _check(root: Path, path: str, expected: str) -> ChecksumProblem | None:

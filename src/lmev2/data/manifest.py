@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
+
+from lmev2.files import replacing
 
 
 class _Part(BaseModel):
@@ -83,9 +84,8 @@ class Manifest(_Part):
 
     def write(self, path: Path) -> None:
         """Write as JSON, by way of a temporary name."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @staticmethod
     def read(path: Path) -> Manifest:

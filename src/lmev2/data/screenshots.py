@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lmev2.data.checksums import file_sha256
 from lmev2.data.errors import DataError
+from lmev2.files import file_sha256
 
 MARKS_FOLDER = ".bundles"
 BUNDLE_SUFFIX = ".tar.gz"

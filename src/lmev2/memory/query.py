@@ -1,14 +1,14 @@
 """The query stage: each question of a shard is asked of a memory, one at a time, and the call is timed.
 
-The latency is the wall time of the query call alone. It is measured once and kept in the call cache under everything
-that can change the query's work, so that a repeated run reports the latency that was measured first.
+The latency is the wall time of the query call alone; a model call inside it counts for the attempt that first answered
+it, without waits, failed attempts or replays. It is measured once and kept in the call cache under everything that can
+change the query's work, so that a repeated run reports the latency that was measured first.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from lmev2.memory.none import NoMemory
 from lmev2.memory.rag import RagMemory
 from lmev2.memory.settings import Method, NoneMethod, RenderSettings
 from lmev2.models.cache import CallCache
-from lmev2.models.types import EmbeddingBackend
+from lmev2.models.stopwatch import collect
+from lmev2.models.types import EmbeddingBackend, ModelCallError
 from lmev2.progress import Report
 
 _WARM_UP = "warm-up"
@@ -57,7 +58,7 @@ def query_rows(
     cache: CallCache,
     report: Report,
 ) -> Iterator[dict[str, Any]]:
-    """Context rows of the questions, in order.
+    """Context rows of the questions, in order; a query whose model calls fail gives a row with kind ``memory_error``.
 
     Args:
         memory: the memory to ask.
@@ -68,18 +69,21 @@ def query_rows(
         cache: keeps the latencies.
         report: progress callback.
     """
-    if spec["method"]["family"] != "none" and questions:
-        # Loading models and opening tables is not part of a query's latency.
-        first = questions[0]
-        memory.query(MemoryQuery(_WARM_UP, None, tuple(haystacks[first["question_id"]])))
     for number, question in enumerate(questions, start=1):
         image = Path(question["image"]) if question["image"] else None
         query = MemoryQuery(question["question"], image, tuple(haystacks[question["question_id"]]))
-        started = time.perf_counter()
-        context = memory.query(query)
-        measured = time.perf_counter() - started
-        latency, replayed = _first_latency(measured, query, spec, digests, cache)
-        yield _row(question["question_id"], spec, context, latency, replayed)
+        row = _row(question["question_id"], spec)
+        try:
+            if number == 1 and spec["method"]["family"] != "none":
+                # Loading models and opening tables is not part of a query's latency.
+                memory.query(MemoryQuery(_WARM_UP, None, query.haystack))
+            with collect() as ledger:
+                context = memory.query(query)
+        except ModelCallError as error:
+            yield row | {"error": "memory_error", "error_detail": str(error)}
+        else:
+            latency, replayed = _first_latency(ledger.honest_s, query, spec, digests, cache)
+            yield row | _found(context) | {"latency_s": latency, "replayed": replayed}
         report(number, len(questions))
 
 
@@ -92,7 +96,7 @@ def _first_latency(
         "query": query.text,
         "image": hashlib.sha256(query.image.read_bytes()).hexdigest() if query.image else None,
         "haystack": list(query.haystack),
-        "settings": {name: spec[name] for name in ("method", "render", "embedder")},
+        "settings": {name: spec[name] for name in ("method", "render", "embedder", "code")},
         "indexes": dict(digests),
     }
     kept = cache.get_json("latency", key)
@@ -102,17 +106,20 @@ def _first_latency(
     return measured, False
 
 
-def _row(
-    question_id: str, spec: Mapping[str, Any], context: MemoryContext, latency: float, replayed: bool
-) -> dict[str, Any]:
+def _row(question_id: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "question_id": question_id,
         "method": spec["name"],
         "tier": spec["tier"],
-        "items": [item.as_row() for item in context.items],
-        "queries": json.dumps(context.queries, ensure_ascii=False, sort_keys=True),
-        "latency_s": latency,
-        "replayed": replayed,
+        "items": [],
+        "queries": "{}",
+        "latency_s": 0.0,
+        "replayed": False,
         "error": None,
         "error_detail": None,
     }
+
+
+def _found(context: MemoryContext) -> dict[str, Any]:
+    queries = json.dumps(context.queries, ensure_ascii=False, sort_keys=True)
+    return {"items": [item.as_row() for item in context.items], "queries": queries}

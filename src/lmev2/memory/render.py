@@ -14,7 +14,7 @@ from lmev2.memory.settings import RenderSettings
 from lmev2.trajectory import State, Trajectory
 
 _NOTE_TITLES = {"procedure_note": "Procedure note", "hint_note": "Hint note"}
-_URL_PROPERTY = re.compile(r", url='[^']*'")
+_URL_PROPERTY = re.compile(r""", url=(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 _ACTION_CHARS = 120
 
 
@@ -86,9 +86,10 @@ def _full_states(trajectory: Trajectory, hit: Hit, query: str, states: Sequence[
     ]
     for state in states:
         step = "" if state.step is None else f" (step {state.step})"
+        led_here = actions[state.state_index - 1] if state.state_index else "none (first state)"
         blocks.append(
             f"[State {state.state_index}{step}]\nURL: {state.url}\n"
-            f"Action that led here: {state.action_annotated or 'none (first state)'}\nAccessibility tree:\n{state.tree}"
+            f"Action that led here: {led_here}\nAccessibility tree:\n{state.tree}"
         )
     return "\n".join(blocks)
 

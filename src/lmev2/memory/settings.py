@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from lmev2.settings import Settings
 
@@ -60,6 +60,13 @@ class RagMethod(Settings):
     pools: Annotated[tuple[PoolName, ...], Field(min_length=1)]
     queries: Literal["question"] = "question"
     top_k: TopK = TopK()
+
+    @field_validator("pools")
+    @classmethod
+    def _no_repeats(cls, pools: tuple[PoolName, ...]) -> tuple[PoolName, ...]:
+        if len(set(pools)) != len(pools):
+            raise ValueError(f"a pool is named twice in {list(pools)}")
+        return pools
 
     def tables(self) -> list[str]:
         """Index tables that the method searches."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import importlib.metadata
 import importlib.util
 import itertools
@@ -13,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any, Literal
 
+from lmev2.files import file_sha256
 from lmev2.models.cache import CallCache
 from lmev2.models.types import ModelSetupError
 
@@ -63,7 +63,7 @@ def resolve_file(file: str) -> Path:
     return found[0]
 
 
-def file_sha256(path: Path, cache: CallCache | None = None) -> str:
+def remembered_sha256(path: Path, cache: CallCache | None = None) -> str:
     """Hexadecimal sha256 of a file, remembered by path, size and time of change (in the cache too, if given)."""
     status = path.stat()
     memory_key = (str(path), status.st_size, status.st_mtime_ns)
@@ -74,8 +74,7 @@ def file_sha256(path: Path, cache: CallCache | None = None) -> str:
     if stored is not None:
         digest = str(stored["sha256"])
     else:
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = file_sha256(path)
         if cache is not None:
             cache.put_json("file-hash", key, {"sha256": digest})
     _hashes[memory_key] = digest
@@ -92,7 +91,7 @@ def requantize(
     Raises:
         ModelSetupError: llama.cpp cannot convert the file.
     """
-    target = folder / f"{file_sha256(source, cache)}-{quantize}.gguf"
+    target = folder / f"{remembered_sha256(source, cache)}-{quantize}.gguf"
     if target.is_file():
         return target
     llama_cpp = import_llama_cpp()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from lmev2.models.cache import CallCache, canonical_json, request_key, sha256_text
-from lmev2.models.gguf import file_sha256, import_llama_cpp, llama_cpp_version, requantize, resolve_file
+from lmev2.models.gguf import import_llama_cpp, llama_cpp_version, remembered_sha256, requantize, resolve_file
 from lmev2.models.settings import ChatSettings
 from lmev2.models.text import well_formed
 from lmev2.models.tokens import VocabularyCounter
@@ -23,6 +24,7 @@ from lmev2.models.types import ChatReply, ChatRequest, ImagePart, Message, Model
 
 _BATCH = 512  # tokens read at a time; benchmarks/llama_speed.py measures it
 _FLASH_ATTENTION = True
+_STAND_IN = re.compile("\ue000(\\d+)\ue001")
 _LARGEST_SEED = 2**32 - 2  # 2**32 - 1 means a random seed to llama.cpp
 
 
@@ -59,7 +61,7 @@ class LlamaChat:
         if self._identity is None:
             self._identity = {
                 "backend": "llama_cpp",
-                "file_sha256": file_sha256(resolve_file(self._file), self._cache),
+                "file_sha256": remembered_sha256(resolve_file(self._file), self._cache),
                 "quantize": self.settings.quantize,
                 "n_ctx": self.settings.context_length,
                 "n_batch": _BATCH,
@@ -128,8 +130,16 @@ class LlamaChat:
 
     def _prompt(self, model: Any, messages: list[dict[str, str]], thinking: bool | None) -> list[int]:
         switches = {} if thinking is None else {"enable_thinking": thinking}
-        text = self._formatter(messages=messages, **switches).prompt
-        tokens: list[int] = model.tokenize(well_formed(text).encode("utf-8"), add_bos=False, special=True)
+        # Contents come from web pages: a text such as <|im_end|> in one must not end the message. So the template is
+        # filled with stand-ins, and only its own pieces are read with their control tokens.
+        stand_ins = [{**message, "content": f"\ue000{number}\ue001"} for number, message in enumerate(messages)]
+        template = self._formatter(messages=stand_ins, **switches).prompt
+        tokens: list[int] = []
+        for position, piece in enumerate(_STAND_IN.split(template)):
+            content = position % 2 == 1
+            text = messages[int(piece)]["content"] if content else piece
+            if text:
+                tokens += model.tokenize(well_formed(text).encode("utf-8"), add_bos=False, special=not content)
         return tokens
 
     def _seed(self, request: ChatRequest) -> int:

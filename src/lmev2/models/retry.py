@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import tenacity
 
+from lmev2.models.stopwatch import account
 from lmev2.models.types import ErrorKind, ModelCallError
 
 Reply = TypeVar("Reply")
@@ -98,8 +99,11 @@ def call_with_retry(
         sleep=policy.sleep,
         reraise=True,
     )
+    started = time.perf_counter()
     try:
-        return retrying(timed)
+        value, seconds = retrying(timed)
+        account(time.perf_counter() - started, seconds)
+        return value, seconds
     except PassingFault as fault:
         tries = policy.retries + 1
         detail = f"{fault.detail} (after {tries} attempt{'s' if tries > 1 else ''})"

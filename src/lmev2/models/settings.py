@@ -6,9 +6,9 @@ the params that Snakemake keeps on disk.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from lmev2.settings import Settings
 
@@ -103,6 +103,21 @@ class EmbedderSettings(Settings):
     concurrency: Annotated[int, Field(ge=1)] = 4
 
 
+def _check_backend(settings: ChatSettings) -> None:
+    """Refuse what the role's backend cannot do, before any job runs."""
+    if settings.backend == "rules":
+        raise ValueError("backend rules is no model; choose llama_cpp, openai or scripted")
+    if settings.backend == "llama_cpp" and settings.file is None:
+        raise ValueError("backend llama_cpp needs `file`, a GGUF path or package:NAME")
+    if settings.backend == "llama_cpp" and settings.images:
+        raise ValueError("backend llama_cpp reads no images; set `images: false`")
+    if settings.sampling.max_tokens >= settings.context_length:
+        raise ValueError(
+            f"sampling.max_tokens {settings.sampling.max_tokens} leaves no room in context_length "
+            f"{settings.context_length}"
+        )
+
+
 class ReaderSettings(ChatSettings):
     """The reader.
 
@@ -115,6 +130,20 @@ class ReaderSettings(ChatSettings):
     context_tokens: Annotated[int, Field(ge=0)] = 200_000
     reply_format: Literal["free", "line"] = "free"
 
+    @model_validator(mode="after")
+    def _can_read(self) -> Self:
+        _check_backend(self)
+        if self.backend == "openai" and self.tokenizer is None:
+            raise ValueError("backend openai needs `tokenizer` to count context tokens: a tokenizer.json or a hub id")
+        if self.backend == "openai" and self.reply_format == "line":
+            raise ValueError("reply_format line needs a grammar, which backend openai does not take; set it to free")
+        if self.context_tokens + self.sampling.max_tokens > self.context_length:
+            raise ValueError(
+                f"context_tokens {self.context_tokens} and sampling.max_tokens {self.sampling.max_tokens} do not fit "
+                f"context_length {self.context_length}"
+            )
+        return self
+
 
 class JudgeSettings(ChatSettings):
     """The judge.
@@ -124,3 +153,8 @@ class JudgeSettings(ChatSettings):
     """
 
     label_attempts: Annotated[int, Field(ge=1)] = 3
+
+    @model_validator(mode="after")
+    def _can_judge(self) -> Self:
+        _check_backend(self)
+        return self

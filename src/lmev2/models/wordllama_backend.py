@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lmev2.models.gguf import file_sha256
+from lmev2.models.gguf import remembered_sha256
 from lmev2.models.settings import EmbedderSettings
 from lmev2.models.text import cut_middle, encode_prefix
 from lmev2.models.tokens import JsonTokenizer
@@ -46,8 +46,8 @@ class WordLlamaEmbedder:
         folder = package_folder()
         return {
             "backend": "wordllama",
-            "weights_sha256": file_sha256(folder / "weights" / f"{_CONFIG}_{_DIMENSION}.safetensors"),
-            "tokenizer_sha256": file_sha256(folder / "tokenizers" / f"{_CONFIG}_tokenizer_config.json"),
+            "weights_sha256": remembered_sha256(folder / "weights" / f"{_CONFIG}_{_DIMENSION}.safetensors"),
+            "tokenizer_sha256": remembered_sha256(folder / "tokenizers" / f"{_CONFIG}_tokenizer_config.json"),
             "dimension": self.dimension,
             "max_tokens": self.settings.max_tokens,
             "max_chars": self.settings.max_chars,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -14,6 +13,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from lmev2.files import replacing
 
 _CATEGORIES = ("overall", "static", "dynamic", "workflow", "gotchas")
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999", "#000000")
@@ -30,7 +31,7 @@ def plot_table2(table: Path, evidence: Path, png: Path, pdf: Path) -> None:
     """
     scores, support = _read(table), _read(evidence)
     tiers = list(dict.fromkeys(row["tier"] for row in scores))
-    methods = list(dict.fromkeys(row["label"] for row in scores))
+    methods = {row["method"]: row["label"] for row in scores}
     figure, axes = plt.subplots(
         len(tiers), 2, figsize=(9.5, 0.9 + 3.0 * len(tiers)), width_ratios=(5, 2.4), squeeze=False, layout="constrained"
     )
@@ -49,20 +50,21 @@ def plot_table2(table: Path, evidence: Path, png: Path, pdf: Path) -> None:
 
 
 def _bars(
-    axes: Axes, rows: Sequence[dict[str, str]], methods: Sequence[str], keys: Sequence[str], labels: Sequence[str]
+    axes: Axes, rows: Sequence[dict[str, str]], methods: Mapping[str, str], keys: Sequence[str], labels: Sequence[str]
 ) -> None:
     width = 0.8 / len(methods)
-    for number, method in enumerate(methods):
-        row = next(line for line in rows if line["label"] == method)
+    for number, (method, label) in enumerate(methods.items()):
+        row = next(line for line in rows if line["method"] == method)
         heights = [float(row[key]) if row[key] else 0.0 for key in keys]
         places = [position + (number - (len(methods) - 1) / 2) * width for position in range(len(keys))]
         bars = axes.bar(
             places,
             heights,
             width * 0.92,
-            label=method,
+            label=label,
             color=_COLOURS[number % len(_COLOURS)],
-            hatch=_HATCHES[number % len(_HATCHES)],
+            # Shifted by one where the colours start again, so that no two methods look alike.
+            hatch=_HATCHES[(number + number // len(_COLOURS)) % len(_HATCHES)],
             edgecolor="white",
             linewidth=0.5,
         )
@@ -82,8 +84,7 @@ def _read(path: Path) -> list[dict[str, str]]:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     # Without dates in the metadata, the same table gives the same file.
     metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-    figure.savefig(temporary, dpi=200, metadata=metadata)
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=200, metadata=metadata)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmev2.models.settings import ChatSettings
-from lmev2.models.types import ChatBackend, ChatReply, ChatRequest, ErrorKind, ModelCallError, Sampling
+from lmev2.models.text import well_formed
+from lmev2.models.types import ChatBackend, ChatReply, ChatRequest, ModelCallError, Sampling
 from lmev2.prompts import Prompt
 
 _REASON_CHARS: Final = 240  # "short rationale"; the bound lets a small local model come to an end
@@ -32,17 +33,15 @@ class JudgeReplyError(ValueError):
 
 
 class JudgeError(Exception):
-    """The judge gave no verdict; the question has no score.
+    """The judge gave no verdict (error kind ``judge_error``); the question has no score.
 
     Attributes:
-        kind: ``judge_error`` when no reply had a usable label, else the failure of the call itself.
-        detail: what went wrong last, with the beginning of the reply.
+        detail: what went wrong last: the kind of a failed call, or the beginning of a reply without a usable label.
         attempts: how many calls were made.
     """
 
-    def __init__(self, kind: ErrorKind, detail: str, attempts: int):
-        super().__init__(f"{kind} after {attempts} attempt(s): {detail}")
-        self.kind: ErrorKind = kind
+    def __init__(self, detail: str, attempts: int):
+        super().__init__(f"no verdict after {attempts} attempt(s): {detail}")
         self.detail = detail
         self.attempts = attempts
 
@@ -113,11 +112,11 @@ def judge_answer(
             problem = str(error)
         except ModelCallError as error:
             if error.kind not in ("length", "malformed_reply"):
-                raise JudgeError(error.kind, f"judge call: {error.detail}", sample + 1) from error
+                raise JudgeError(f"{error.kind}: {error.detail}", sample + 1) from error
             problem = f"{error.kind}: {error.detail}"
         else:
             return Verdict(label, reason, sample + 1)
-    raise JudgeError("judge_error", problem, attempts)
+    raise JudgeError(problem, attempts)
 
 
 def parse_label(reply: str) -> tuple[int, str]:
@@ -141,7 +140,7 @@ def parse_label(reply: str) -> tuple[int, str]:
         described = json.dumps(label) if "label" in found else "none"
         raise JudgeReplyError(f"label must be 0 or 1, found {described:.40} in {_beginning(reply)}")
     reason = found.get("reason")
-    return label, reason if isinstance(reason, str) else ""
+    return label, well_formed(reason) if isinstance(reason, str) else ""
 
 
 def _has_label(answer: ChatReply) -> bool:

@@ -180,7 +180,7 @@ def _score_with_judge(case: _Case, judge: Judge) -> dict[str, Any]:
             judge.attempts,
         )
     except JudgeError as error:
-        return _score_row(case, error=error.kind, error_detail=error.detail)
+        return _score_row(case, error="judge_error", error_detail=error.detail)
     return _score_row(
         case,
         correct=verdict.label == 1,
@@ -246,7 +246,7 @@ def _context_facts(answer: Row, question: Row, context: Row, hops: Collection[Ho
     if context["error"] is not None:
         return facts
     items = context["items"]
-    facts["evidence_covered_before"] = evidence_covered(hops, _shown_states(items))
+    facts["evidence_covered_before"] = evidence_covered(hops, _shown_states(items, answer["images_shown"]))
     if answer["items_before"] != len(items):
         if answer["error"] is None:
             raise ScoreInputError(
@@ -260,14 +260,16 @@ def _context_facts(answer: Row, question: Row, context: Row, hops: Collection[Ho
             f"delete the answers and read them again"
         )
     kept = items[: len(items) - answer["items_dropped"]]
-    facts["evidence_covered"] = evidence_covered(hops, _shown_states(kept))
+    facts["evidence_covered"] = evidence_covered(hops, _shown_states(kept, answer["images_shown"]))
     text = "\n".join(item["value"] for item in kept if item["type"] == "text")
     facts["gold_supported"] = gold_supported(question["answer"], question["eval_function"], question["question"], text)
     return facts
 
 
-def _shown_states(items: Iterable[Row]) -> set[State]:
-    return {(item["trajectory_id"], state) for item in items for state in item["states"]}
+def _shown_states(items: Iterable[Row], images: bool) -> set[State]:
+    """States that the reader can see in these items; a screenshot shows nothing to a text-only reader."""
+    visible = [item for item in items if images or item["type"] == "text"]
+    return {(item["trajectory_id"], state) for item in visible for state in item["states"]}
 
 
 def _key(row: Row) -> Key:

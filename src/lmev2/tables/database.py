@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,40 +10,53 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from lmev2.files import replacing
+
 
 def collect(
-    target: Path, spec: Mapping[str, Any], questions: Path, rows: Mapping[str, Sequence[Path]], views: str
+    target: Path,
+    spec: Mapping[str, Any],
+    questions: Path,
+    rows: Mapping[str, Sequence[Path]],
+    views: str,
+    sources: Mapping[str, str],
 ) -> None:
     """Write the database.
 
     Tables: ``questions``, ``contexts``, ``answers``, ``scores`` (one row per question, method and tier), ``methods``
-    (the rows of the table with their position), ``tiers``, ``models`` (role and name).
+    (the rows of the table with their position), ``tiers``, ``models`` (role, name and settings), and ``run`` (all
+    settings, and the hashes of data and prompts).
 
     Args:
         target: the file; replaced when everything is written.
-        spec: methods in table order (``method``, ``label``, ``family``), ``tiers``, and model names by role.
+        spec: methods in table order (``method``, ``label``, ``family``), ``tiers``, ``models`` (settings by role) and
+            ``settings`` (the other sections of the configuration).
         questions: the selected questions.
         rows: Parquet files by stage: ``contexts``, ``answers``, ``scores``.
         views: SQL that defines the views.
+        sources: what the run was made from, such as data and prompts, by name: hashes.
     """
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    try:
-        with duckdb.connect(str(temporary)) as database:
-            _fill(database, spec, questions, rows)
-            database.execute(views)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(target) as temporary, duckdb.connect(str(temporary)) as database:
+        _fill(database, spec, questions, rows, sources)
+        database.execute(views)
 
 
 def _fill(
-    database: duckdb.DuckDBPyConnection, spec: Mapping[str, Any], questions: Path, rows: Mapping[str, Sequence[Path]]
+    database: duckdb.DuckDBPyConnection,
+    spec: Mapping[str, Any],
+    questions: Path,
+    rows: Mapping[str, Sequence[Path]],
+    sources: Mapping[str, str],
 ) -> None:
     methods = [{"position": number, **row} for number, row in enumerate(spec["methods"])]
     tiers = [{"position": number, "tier": tier} for number, tier in enumerate(spec["tiers"])]
-    models = [{"role": role, "model": spec[role]} for role in ("reader", "judge", "embedder")]
-    for name, content in (("methods", methods), ("tiers", tiers), ("models", models)):
+    models = [
+        {"role": role, "model": settings["model"], "settings": json.dumps(settings, sort_keys=True)}
+        for role, settings in spec["models"].items()
+    ]
+    run = [{"name": name, "value": value} for name, value in sources.items()]
+    run += [{"name": name, "value": json.dumps(value, sort_keys=True)} for name, value in spec["settings"].items()]
+    for name, content in (("methods", methods), ("tiers", tiers), ("models", models), ("run", run)):
         database.register("content", pa.Table.from_pylist(content))
         database.execute(f"CREATE TABLE {name} AS SELECT * FROM content")
         database.unregister("content")
@@ -54,9 +67,9 @@ def _fill(
         SELECT question_id, method, tier, queries, latency_s, replayed, error, error_detail,
                len(items) AS items,
                len(list_filter(items, lambda item: item.type = 'image')) AS images,
-               CAST(list_sum(list_transform(
+               coalesce(CAST(list_sum(list_transform(
                    items, lambda item: CASE WHEN item.type = 'text' THEN length(item.value) ELSE 0 END
-               )) AS BIGINT) AS text_chars
+               )) AS BIGINT), 0) AS text_chars
         FROM read_parquet(?) ORDER BY method, tier, question_id
         """,
         [_names(rows["contexts"])],

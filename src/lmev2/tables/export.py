@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
-import os
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
+
+from lmev2.files import replacing
 
 
 def export_table(database: Path, query: str, csv_path: Path, markdown_path: Path, title: str) -> None:
@@ -23,9 +25,9 @@ def export_table(database: Path, query: str, csv_path: Path, markdown_path: Path
         rows = result.fetchall()
         notes = _notes(connection)
     _write_csv(csv_path, header, rows)
-    _replace(
-        markdown_path, f"# {title}\n\n{markdown_table(header, rows)}\n\n" + "".join(f"- {note}\n" for note in notes)
-    )
+    text = f"# {title}\n\n{markdown_table(header, rows)}\n\n" + "".join(f"- {note}\n" for note in notes)
+    with replacing(markdown_path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -50,6 +52,10 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def _notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
     models = connection.execute("SELECT role, model FROM models ORDER BY role DESC").fetchall()
     notes = [", ".join(f"{role}: {model}" for role, model in models) + "."]
+    run = dict(connection.execute("SELECT name, value FROM run").fetchall())
+    if note := json.loads(run["run"])["note"]:
+        notes.append(note)
+    notes.append(f"Data: {run['data']}. All settings and hashes: tables run and models of metrics.duckdb.")
     total = connection.execute("SELECT count(*) FROM questions").fetchone()
     notes.append(f"{total[0] if total else 0} questions per method and tier.")
     errors = connection.execute(
@@ -62,23 +68,10 @@ def _notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    temporary = _temporary(path)
-    with temporary.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows([["" if value is None else value for value in row] for row in rows])
-    os.replace(temporary, path)
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = _temporary(path)
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
-
-
-def _temporary(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def _cell(value: Any) -> str:

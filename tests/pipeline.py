@@ -17,26 +17,31 @@ import yaml
 from unit.dataroot import make_data_root
 
 METHODS = ["no_retrieval", "rag_slice", "rag_slice_notes"]
-_COPIED = ("Snakefile", "config.yaml", "rules", "workflow", "profiles", "src")
+_COPIED = ("Snakefile", "config.yaml", "rules", "workflow", "profiles", "src", "envs")
 _STAT = re.compile(r"^(\w+) +(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A copy of the pipeline in ``folder`` whose runs work in ``folder/run``, with the configuration ``overlay``."""
+    """The pipeline in ``folder``, run in ``directory`` with the configuration file ``overlay``."""
 
     folder: Path
+    directory: Path
     overlay: Path
     env: dict[str, str]
 
     @property
     def results(self) -> Path:
-        return self.folder / "run" / "results"
+        return self.directory / "results"
+
+    def configure(self, overlay: dict[str, Any]) -> None:
+        """Write the configuration file."""
+        self.overlay.write_text(yaml.safe_dump(overlay), encoding="utf-8")
 
     def command(self, *arguments: str) -> list[str]:
         """The Snakemake command line."""
         head = [sys.executable, "-m", "snakemake", "-s", str(self.folder / "Snakefile"), "--cores", "2"]
-        return [*head, "--directory", str(self.folder / "run"), *arguments, "--configfile", str(self.overlay)]
+        return [*head, "--directory", str(self.directory), *arguments, "--configfile", str(self.overlay)]
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run Snakemake; with ``check`` a failure fails the test and shows the output."""
@@ -68,11 +73,16 @@ def make_pipeline(project: Path, folder: Path, overlay: dict[str, Any]) -> Pipel
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(source, folder / name)
+    return open_pipeline(folder, folder, overlay)
+
+
+def open_pipeline(pipeline: Path, folder: Path, overlay: dict[str, Any]) -> Pipeline:
+    """The pipeline in ``pipeline`` itself, to be run in ``folder/run`` with ``overlay`` as its configuration file."""
     (folder / "run").mkdir()
-    path = folder / "overlay.yaml"
-    path.write_text(yaml.safe_dump(overlay), encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("SNAKEMAKE")}
-    return Pipeline(folder, path, env)
+    opened = Pipeline(pipeline, folder / "run", folder / "overlay.yaml", env)
+    opened.configure(overlay)
+    return opened
 
 
 def write_script(path: Path, rules: Sequence[dict[str, Any]]) -> str:

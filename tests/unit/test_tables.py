@@ -1,0 +1,348 @@
+"""Tables: what SQL says about random rows equals the arithmetic in Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmev2.data.schema import CATEGORIES, QUESTION_TYPES
+from lmev2.metrics import TABLE_CATEGORIES, Accuracy, table_row
+from lmev2.rows import ANSWER, CONTEXT, QUESTION, SCORE, write_rows
+from lmev2.tables.database import collect
+from lmev2.tables.export import export_table, markdown_table
+
+SQL = Path(__file__).resolve().parents[2] / "workflow" / "sql"
+VIEWS, TABLE2, EVIDENCE = (
+    (SQL / f"{name}.sql").read_text(encoding="utf-8") for name in ("views", "table2", "evidence")
+)
+KINDS = ("api_error", "length", "judge_error", "memory_error")
+SOURCES = {"data": "D1, fingerprint f00", "prompt judge": "abc123"}
+SCHEMAS = {"contexts": CONTEXT, "answers": ANSWER, "scores": SCORE}
+Row = dict[str, Any]
+
+
+@dataclass
+class Run:
+    """Rows of a run, by stage."""
+
+    methods: list[str]
+    tiers: list[str]
+    note: str | None = None
+    questions: list[Row] = field(default_factory=list)
+    contexts: list[Row] = field(default_factory=list)
+    answers: list[Row] = field(default_factory=list)
+    scores: list[Row] = field(default_factory=list)
+
+    def of(self, stage: str, method: str, tier: str) -> list[Row]:
+        rows: list[Row] = getattr(self, stage)
+        return [row for row in rows if (row["method"], row["tier"]) == (method, tier)]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"run": {"note": self.note}, "render": {"mode": "full"}}
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        methods = [{"method": name, "label": f"Label of {name}", "family": "rag"} for name in self.methods]
+        models = {"reader": {"model": "R1", "seed": 3}, "judge": {"model": "J1"}, "embedder": {"model": "E1"}}
+        return {"methods": methods, "tiers": self.tiers, "models": models, "settings": self.settings}
+
+
+def blank(schema: pa.Schema) -> Row:
+    """A value for every required field."""
+    values = {pa.string(): "x", pa.int32(): 0, pa.float64(): 0.5, pa.bool_(): False}
+    return {one.name: values.get(one.type, []) for one in schema if not one.nullable}
+
+
+def make_run(
+    seed: int, questions: int = 20, errors: float = 0.1, kinds: Sequence[str] = QUESTION_TYPES, methods: int = 3
+) -> Run:
+    """Random rows; ``kinds`` are the question types that occur."""
+    rng = random.Random(seed)
+    # Neither methods nor tiers stand in the order of the alphabet.
+    run = Run([f"m{9 - number}" for number in range(methods)], ["small", "medium"])
+    for number in range(questions):
+        kind = rng.choice(list(kinds))
+        fact = {"question_id": f"q{number:03d}", "domain": "web", "question_type": kind, "category": CATEGORIES[kind]}
+        run.questions.append(blank(QUESTION) | fact)
+        for method, tier in itertools.product(run.methods, run.tiers):
+            key = {"question_id": fact["question_id"], "method": method, "tier": tier}
+            run.scores.append(make_score(rng, key | fact, errors))
+            run.contexts.append(make_context(rng, key, run.scores[-1]["error"] == "memory_error"))
+            run.answers.append(make_answer(rng, key))
+    return run
+
+
+def make_context(rng: random.Random, key: Row, failed: bool) -> Row:
+    if failed:
+        return key | {"items": [], "queries": "{}", "latency_s": 0.0, "replayed": False, "error": "memory_error"}
+    texts = ["text" * rng.randint(0, 5) for _ in range(rng.randint(0, 3))]
+    item = {"trajectory_id": None, "states": [], "pool": None, "score": None}
+    items = [item | {"type": "text", "value": text} for text in texts]
+    items += [item | {"type": "image", "value": "/long/path/1.png"}] * rng.randint(0, 2)
+    return key | {"items": items, "queries": "{}", "latency_s": rng.uniform(0, 3), "replayed": rng.random() < 0.5}
+
+
+def make_answer(rng: random.Random, key: Row) -> Row:
+    counts = ("prompt_tokens", "completion_tokens", "context_tokens_before", "context_tokens", "items_before")
+    return (
+        blank(ANSWER)
+        | key
+        | {name: rng.randint(0, 5000) for name in counts}
+        | {"items_dropped": rng.randint(0, 5), "images_left_out": rng.randint(0, 6)}
+    )
+
+
+def make_score(rng: random.Random, key: Row, errors: float) -> Row:
+    maybe = (True, False, None)
+    row = key | {name: rng.choice(maybe) for name in ("evidence_covered", "evidence_covered_before", "gold_supported")}
+    if rng.random() < errors:
+        return row | {"scorer": "s", "correct": None, "unknown": None, "error": rng.choice(KINDS), "error_detail": "d"}
+    return row | {"scorer": "s", "correct": rng.random() < 0.4, "unknown": False, "error": None, "error_detail": None}
+
+
+def write_stage(folder: Path, stage: str, rows: Sequence[Row], shards: int) -> list[Path]:
+    paths = [folder / stage / f"{shard}.parquet" for shard in range(shards)]
+    for shard, path in enumerate(paths):
+        write_rows(path, SCHEMAS[stage], rows[shard::shards])
+    return paths
+
+
+def make_database(folder: Path, run: Run, shards: int = 2) -> Path:
+    write_rows(folder / "questions.parquet", QUESTION, run.questions)
+    stages = {stage: write_stage(folder, stage, getattr(run, stage), shards) for stage in SCHEMAS}
+    collect(folder / "metrics.duckdb", run.spec, folder / "questions.parquet", stages, VIEWS, SOURCES)
+    return folder / "metrics.duckdb"
+
+
+def export(folder: Path, run: Run, query: str, shards: int = 2) -> tuple[list[dict[str, str]], str]:
+    """The table as rows of texts, and its Markdown."""
+    database = make_database(folder, run, shards)
+    export_table(database, query, folder / "t.csv", folder / "t.md", "A title")
+    with (folder / "t.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file)), (folder / "t.md").read_text(encoding="utf-8")
+
+
+def fixed(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def mean(values: Iterable[Any]) -> float | None:
+    """Mean of the values that are not null."""
+    known = [float(value) for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def assert_close(cell: str, value: float | None, digits: int) -> None:
+    """The cell shows the value to so many digits; a sum in another order may turn the last one at a tie."""
+    assert (cell == "") == (value is None)
+    if value is not None:
+        assert len(cell.partition(".")[2]) == digits
+        assert float(cell) == pytest.approx(value, abs=0.5 * 10**-digits + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_table_2_equals_the_arithmetic_in_python(tmp_path: Path, seed: int) -> None:
+    run = make_run(seed, questions=(1, 5, 20, 40, 60, 97)[seed], errors=(0, 0.5, 0.1)[seed % 3])
+    rows, _ = export(tmp_path, run, TABLE2)
+    assert [(row["method"], row["tier"]) for row in rows] == list(itertools.product(run.methods, run.tiers))
+    for row in rows:
+        scores = run.of("scores", row["method"], row["tier"])
+        expected: Mapping[str, Accuracy] = table_row(scores)
+        assert row["label"] == f"Label of {row['method']}"
+        assert {name: row[name] for name in expected} == {name: fixed(one.value) for name, one in expected.items()}
+        assert row["questions"] == str(len(scores)) == str(len(run.questions))
+        assert row["errors"] == str(sum(expected["overall"].errors.values()))
+        assert_close(
+            row["latency_s"],
+            mean(one["latency_s"] for one in run.of("contexts", row["method"], row["tier"]) if not one.get("error")),
+            3,
+        )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_evidence_table_equals_the_arithmetic_in_python(tmp_path: Path, seed: int) -> None:
+    run = make_run(seed, questions=(1, 7, 40, 83)[seed])
+    rows, _ = export(tmp_path, run, EVIDENCE)
+    assert [(row["method"], row["tier"]) for row in rows] == list(itertools.product(run.methods, run.tiers))
+    for row in rows:
+        scores, answers = (run.of(stage, row["method"], row["tier"]) for stage in ("scores", "answers"))
+        for column, name in (
+            ("covered_before", "evidence_covered_before"),
+            ("covered", "evidence_covered"),
+            ("gold_support", "gold_supported"),
+        ):
+            assert row[column] == fixed(mean(one[name] for one in scores))
+        assert row["labelled"] == str(sum(one["evidence_covered"] is not None for one in scores))
+        assert row["support_questions"] == str(sum(one["gold_supported"] is not None for one in scores))
+        for column, name, digits in (
+            ("tokens_before", "context_tokens_before", 0),
+            ("tokens", "context_tokens", 0),
+            ("items_dropped", "items_dropped", 1),
+            ("images_left_out", "images_left_out", 1),
+        ):
+            assert_close(row[column], mean(one[name] for one in answers), digits)
+
+
+def test_a_category_without_questions_stays_empty(tmp_path: Path) -> None:
+    run = make_run(3, questions=9, errors=0, kinds=["procedure", "procedure-abs"], methods=1)
+    rows, text = export(tmp_path, run, TABLE2)
+    for row in rows:
+        assert [row[name] for name in ("static", "dynamic", "gotchas")] == ["", "", ""]
+        assert row["workflow"] == row["overall"] != ""
+    cells = [cell.strip() for cell in text.split("\n")[4].strip("|").split("|")]
+    header = [cell.strip() for cell in text.split("\n")[2].strip("|").split("|")]
+    shown = dict(zip(header, cells, strict=True))
+    assert [shown[name] for name in ("static", "dynamic", "gotchas")] == ["-", "-", "-"]
+
+
+def test_a_method_whose_every_row_failed_has_no_accuracy(tmp_path: Path) -> None:
+    run = make_run(4, questions=6, errors=1, methods=1)
+    rows, _ = export(tmp_path, run, TABLE2)
+    for row in rows:
+        assert {row[name] for name in ("overall", *TABLE_CATEGORIES)} == {""}
+        assert (row["questions"], row["errors"]) == ("6", "6")
+
+
+def test_the_markdown_says_which_rows_failed(tmp_path: Path) -> None:
+    run = make_run(5, questions=30, errors=0.3)
+    _, text = export(tmp_path, run, TABLE2)
+    counts = Counter(row["error"] for row in run.scores if row["error"] is not None)
+    kinds = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts))
+    assert set(counts) == set(KINDS)
+    assert f"\n- INCOMPLETE: {kinds}; rows with an error have no score and are not in the means.\n" in text
+
+
+def test_the_markdown_of_a_complete_run(tmp_path: Path) -> None:
+    run = make_run(6, questions=30, errors=0)
+    rows, text = export(tmp_path, run, TABLE2)
+    table = markdown_table(list(rows[0]), [list(row.values()) for row in rows])
+    head, _, notes = text.partition(f"{table}\n\n")
+    assert head == "# A title\n\n"
+    assert notes.startswith("- reader: R1, judge: J1, embedder: E1.\n") and notes.endswith("\n")
+    assert all(line.startswith("- ") for line in notes.rstrip("\n").split("\n"))
+    assert "- 30 questions per method and tier.\n" in notes and SOURCES["data"] in notes
+    assert "INCOMPLETE" not in notes
+    run.note = "A remark on this run."
+    assert export(tmp_path, run, TABLE2)[1] == text.replace("E1.\n", "E1.\n- A remark on this run.\n")
+
+
+@pytest.mark.parametrize("query", [TABLE2, EVIDENCE], ids=["table2", "evidence"])
+def test_equal_rows_give_equal_bytes_whatever_their_order_and_shards(tmp_path: Path, query: str) -> None:
+    run = make_run(7, questions=50)
+    export(tmp_path / "one", run, query, shards=1)
+    for stage in ("questions", *SCHEMAS):
+        random.Random(stage).shuffle(getattr(run, stage))
+    export(tmp_path / "other", run, query, shards=5)
+    for name in ("t.csv", "t.md"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+    assert b"\r" not in (tmp_path / "one" / "t.csv").read_bytes()
+
+
+def test_the_database_holds_every_row_and_no_context_text(tmp_path: Path) -> None:
+    run = make_run(8, questions=12)
+    path = make_database(tmp_path, run, shards=3)
+    with duckdb.connect(str(path), read_only=True) as database:
+        for stage in ("questions", *SCHEMAS):
+            assert database.execute(f"SELECT count(*) FROM {stage}").fetchall() == [(len(getattr(run, stage)),)]
+        found = database.execute("SELECT question_id, method, tier, items, images, text_chars FROM contexts").fetchall()
+        methods = database.execute("SELECT position, method, label, family FROM methods ORDER BY position").fetchall()
+        tiers = database.execute("SELECT tier FROM tiers ORDER BY position").fetchall()
+        models = database.execute("SELECT role, model, settings FROM models").fetchall()
+        facts = dict(database.execute("SELECT name, value FROM run").fetchall())
+    expected = {
+        (row["question_id"], row["method"], row["tier"]): (
+            len(row["items"]),
+            sum(item["type"] == "image" for item in row["items"]),
+            sum(len(item["value"]) for item in row["items"] if item["type"] == "text"),
+        )
+        for row in run.contexts
+    }
+    assert {row[:3]: row[3:] for row in found} == expected
+    assert () in [tuple(row["items"]) for row in run.contexts]  # an empty context has 0 characters, not null
+    assert methods == [(number, name, f"Label of {name}", "rag") for number, name in enumerate(run.methods)]
+    assert tiers == [(tier,) for tier in run.tiers]
+    assert {role: (model, json.loads(settings)) for role, model, settings in models} == {
+        role: (settings["model"], settings) for role, settings in run.spec["models"].items()
+    }
+    assert {name: json.loads(facts.pop(name)) for name in run.settings} == run.settings
+    assert facts == SOURCES
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    run = make_run(9, questions=3, methods=1)
+    path = make_database(tmp_path, run)
+    before = path.read_bytes()
+    stages = {stage: sorted((tmp_path / stage).glob("*.parquet")) for stage in SCHEMAS}
+    with pytest.raises(duckdb.Error):
+        collect(
+            path,
+            run.spec,
+            tmp_path / "questions.parquet",
+            stages,
+            "CREATE VIEW broken AS SELECT * FROM nowhere",
+            SOURCES,
+        )
+    assert path.read_bytes() == before
+    with pytest.raises(duckdb.Error):
+        export_table(path, "SELECT * FROM nowhere", tmp_path / "t.csv", tmp_path / "t.md", "A title")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == (
+        ["answers", "contexts", "metrics.duckdb", "questions.parquet", "scores"]
+    )
+
+
+def test_markdown_aligns_numbers_and_marks_what_is_missing() -> None:
+    rows: list[list[Any]] = [["a", 0.5, None, "x|y"], ["long name", 12, "", "two\nlines"]]
+    assert markdown_table(["name", "n", "gap", "text"], rows) == (
+        "| name      |   n | gap | text      |\n"
+        "| --------- | --: | --: | --------- |\n"
+        "| a         | 0.5 |   - | x\\|y      |\n"
+        "| long name |  12 |   - | two lines |"
+    )
+
+
+def test_markdown_without_rows_is_a_header() -> None:
+    assert markdown_table(["a", "label"], []) == "| a | label |\n| - | ----- |"
+
+
+CELLS = st.one_of(
+    st.none(), st.integers(-99, 99), st.floats(allow_nan=False), st.text("ab|-\n é", max_size=6), st.just("|")
+)
+
+
+@given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(CELLS, min_size=n, max_size=n), min_size=1, max_size=5)))
+def test_cells_survive_markdown(rows: list[list[Any]]) -> None:
+    lines = markdown_table([f"c{number}" for number in range(len(rows[0]))], rows).split("\n")
+    assert len(lines) == len(rows) + 2
+    assert len({len(line) for line in lines}) == 1
+    for line, row in zip(lines[2:], rows, strict=True):
+        cells = line.replace("\\|", "\0").strip("|").split("|")
+        found = [cell.replace("\0", "|").strip() for cell in cells]
+        expected = ["-" if value is None or value == "" else str(value).replace("\n", " ").strip() for value in row]
+        assert found == expected
+
+
+def test_the_csv_keeps_what_markdown_must_escape(tmp_path: Path) -> None:
+    path = make_database(tmp_path, make_run(10, questions=2, methods=1))
+    query = """SELECT 'x|y, "z"' AS a, NULL AS b, 'two' || chr(10) || 'lines' AS c"""
+    export_table(path, query, tmp_path / "sub" / "t.csv", tmp_path / "sub" / "t.md", "A title")
+    content = (tmp_path / "sub" / "t.csv").read_bytes().decode()
+    assert content == 'a,b,c\n"x|y, ""z""",,"two\nlines"\n'
+    assert list(csv.reader(io.StringIO(content)))[1] == ['x|y, "z"', "", "two\nlines"]
+    assert 'x\\|y, "z" |   - | two lines |' in (tmp_path / "sub" / "t.md").read_text(encoding="utf-8")
+    assert {entry.name for entry in (tmp_path / "sub").iterdir()} == {"t.csv", "t.md"}
