@@ -16,7 +16,7 @@ rule read_answers:
         f"{RESULTS}/benchmarks/read_answers/{{method}}/{{tier}}/{{qshard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: PLAN.model_threads("reader", workflow.cores)
+    threads: lambda _: PLAN.model_threads("reader", workflow.cores)
     resources:
         llm=PLAN.calls("reader"),
     params:

@@ -18,7 +18,7 @@ rule score_answers:
         f"{RESULTS}/benchmarks/score_answers/{{method}}/{{tier}}/{{qshard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: PLAN.model_threads("judge", workflow.cores)
+    threads: lambda _: PLAN.model_threads("judge", workflow.cores)
     resources:
         llm=PLAN.calls("judge"),
     params:

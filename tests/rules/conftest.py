@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class Run:
     output: str
     results: frozenset[str]
     chat_files: dict[str, int] = field(repr=False)  # nanoseconds of the last change, by path
+    chat_replies: dict[str, str] = field(repr=False)  # text of the reply, by path
 
     @property
     def root(self) -> DataRoot:
@@ -61,10 +63,10 @@ def run_all(pipeline: Pipeline) -> Run:
     found = frozenset(
         path.relative_to(pipeline.results).as_posix() for path in pipeline.results.rglob("*") if path.is_file()
     )
-    cache = pipeline.folder / "cache" / "chat"
-    return Run(
-        pipeline, done.returncode, done.stdout, found, {str(p): p.stat().st_mtime_ns for p in cache.rglob("*.json")}
-    )
+    chat = sorted((pipeline.folder / "cache" / "chat").rglob("*.json"))
+    changed = {str(path): path.stat().st_mtime_ns for path in chat}
+    replies = {str(path): json.loads(path.read_text(encoding="utf-8"))["value"]["text"] for path in chat}
+    return Run(pipeline, done.returncode, done.stdout, found, changed, replies)
 
 
 def overlay_of(folder: Path) -> dict[str, Any]:

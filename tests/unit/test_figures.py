@@ -138,3 +138,4 @@ def test_equal_tables_give_equal_files(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         files.append([path.read_bytes() for path in plot(tmp_path / name, *make_tables(2, ["small"]))])
     assert files[0] == files[1]
+    assert b"/CreationDate" not in files[0][1]

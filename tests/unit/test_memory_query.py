@@ -373,6 +373,9 @@ def test_another_index_or_haystack_is_measured_anew(world: World, tmp_path: Path
     ask(world, RecordingMemory(clock, seconds=0.25), CallCache(tmp_path))
     rows = ask(world, RecordingMemory(clock, seconds=7.0), CallCache(tmp_path), digests={"raw_state": "d2"})
     assert latencies(rows) == [(7.0, False)] * 3
+    same = dict.fromkeys(world.haystacks, world.store.trajectory_ids[:2])
+    rows = ask(world, RecordingMemory(clock, seconds=7.5), CallCache(tmp_path), haystacks=same)
+    assert latencies(rows) == [(7.5, False)] * 3
     turned = {name: names[::-1] for name, names in world.haystacks.items()}
     rows = ask(world, RecordingMemory(clock, seconds=8.0), CallCache(tmp_path), haystacks=turned)
     assert latencies(rows) == [(8.0, False)] * 3

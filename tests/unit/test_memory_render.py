@@ -313,6 +313,13 @@ def test_the_best_bullet_stays_even_when_the_budget_is_too_small_for_it() -> Non
     )
 
 
+def test_a_bullet_that_just_fits_is_kept() -> None:
+    bullets = ["- The courier of the order.", "- Order 1", "- Order 2"]
+    size = sum(len(bullet) + 1 for bullet in bullets)
+    assert focus_bullets(QUERY, "\n".join(bullets), size) == "\n".join(bullets)
+    assert focus_bullets(QUERY, "\n".join(bullets), size - 1) == "\n".join([*bullets[:2], "- …"])
+
+
 def test_bullets_stand_in_the_notes_order_not_by_score() -> None:
     content = "- An order exists.\n- Lamps.\n- The courier of the order is used."
     assert focus_bullets(QUERY, content, 200) == "- An order exists.\n- …\n- The courier of the order is used."
