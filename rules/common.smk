@@ -1,5 +1,6 @@
 """The checked configuration as a plan, wildcard constraints, and the params that every rule shares. No rules."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -12,8 +13,12 @@ from lmev2.config import ConfigError, load_config
 from lmev2.plan import Plan
 
 try:
-    PLAN = Plan(load_config(config), Path(workflow.basedir))
+    PLAN = Plan(load_config(config), Path(workflow.basedir).resolve())
     PLAN.check_cache()
+    if PLAN.config.data.hub is None:
+        # Here, not in an input function: Snakemake forgives those where the outputs already exist, and a wrong data root
+        # would pass for a finished run.
+        PLAN.data_files()
 except ConfigError as error:
     raise WorkflowError(str(error)) from None
 
@@ -24,7 +29,7 @@ wildcard_constraints:
     shard="|".join(PLAN.trajectory_shards),
     qshard="|".join(PLAN.question_shards),
     pool="|".join(PLAN.pools()) or "none",
-    method="|".join(PLAN.config.run.methods),
+    method="|".join(re.escape(name) for name in PLAN.config.run.methods),
     tier="|".join(PLAN.config.run.tiers),
 
 
@@ -34,13 +39,12 @@ def spec_of(rule_name):
 
 
 def data_files(_wildcards):
-    """Files of the data root, evidence labels aside; a missing one is a clear error before any job runs."""
-    if PLAN.config.data.hub is not None:
-        return [f"{RESULTS}/data/fetched.json"]
-    try:
-        return PLAN.data_files()
-    except ConfigError as error:
-        raise WorkflowError(str(error)) from None
+    """Files of the data root, evidence labels and images aside."""
+    return (
+        PLAN.data_files()
+        if PLAN.config.data.hub is None
+        else [f"{RESULTS}/data/fetched.json"]
+    )
 
 
 def prompt(name):

@@ -44,6 +44,7 @@ rule ingest_dataset:
     input:
         files=data_files,
         evidence=PLAN.evidence_files(),
+        images=PLAN.question_images(),
         screenshots=rules.prepare_screenshots.output,
     output:
         questions=f"{RESULTS}/data/questions.parquet",

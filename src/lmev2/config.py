@@ -22,6 +22,9 @@ class HubSettings(Settings):
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")] | None = None
 
 
+_SHIPPED = "{pipeline}/resources"
+
+
 class DataSettings(Settings):
     """Where the data root lies. ``{pipeline}`` stands for the folder of the Snakefile; other relative paths are
     relative to the working directory (Snakemake's ``--directory``)."""
@@ -29,15 +32,24 @@ class DataSettings(Settings):
     root: str
     hub: HubSettings | None = None
 
+    @model_validator(mode="after")
+    def _own_folder(self) -> DataSettings:
+        if self.hub is not None and self.hub.revision is None:
+            raise ValueError("hub.revision must be the full commit id (40 hex digits) of the dataset repository")
+        if self.hub is not None and self.root.startswith(_SHIPPED):
+            raise ValueError(f"a fetch would overwrite the shipped data below {_SHIPPED}; set root to another folder")
+        return self
+
 
 class RunSettings(Settings):
-    """What is evaluated: rows and tiers of the table, how many questions (null: all), and a remark for the tables."""
+    """What is evaluated: rows and tiers of the table, how many questions (null: all), and remarks under the tables
+    by the reader's model name."""
 
     methods: Annotated[list[str], Field(min_length=1)]
     tiers: Annotated[list[Tier], Field(min_length=1)]
     questions: Annotated[int, Field(ge=1)] | None = None
     seed: int = 0
-    note: str | None = None
+    notes: dict[str, str] = Field(default_factory=dict)
 
 
 class ShardSettings(Settings):
@@ -79,12 +91,12 @@ class Config(Settings):
     """The whole configuration."""
 
     data: DataSettings
-    results: str = "results"
+    results: Annotated[str, Field(pattern=r"^(\{pipeline\}/)?[^{}~]+$")] = "results"
     cache: str = ".cache"
     run: RunSettings
     shards: ShardSettings = ShardSettings()
     pools: PoolSettings = PoolSettings()
-    methods: dict[str, Method]
+    methods: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], Method]
     render: RenderSettings = RenderSettings()
     models: ModelRoles
     errors: ErrorSettings = ErrorSettings()
@@ -97,6 +109,9 @@ class Config(Settings):
             raise ValueError(f"run.methods names {missing}, but methods defines only {sorted(self.methods)}")
         if len(set(self.run.methods)) != len(self.run.methods) or len(set(self.run.tiers)) != len(self.run.tiers):
             raise ValueError("run.methods and run.tiers must not name anything twice")
+        labels = [self.methods[name].label for name in self.run.methods]
+        if len(set(labels)) != len(labels):
+            raise ValueError(f"methods of the run must have different labels, found {labels}")
         return self
 
 
@@ -118,9 +133,20 @@ def resolve_methods(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
             raise ConfigError(f"methods inherit in a circle: {' -> '.join((*chain, name))}")
         row = dict(rows[name])
         parent = row.pop("inherits", None)
+        if parent is not None and not isinstance(parent, str):
+            raise ConfigError(f"methods.{name}.inherits must name one method, found {parent!r}")
         return {**resolve(parent, (*chain, name)), **row} if parent else row
 
     return {name: resolve(name, ()) for name in rows}
+
+
+def _nulls(value: Any) -> Any:
+    """Nested values of Snakemake's ``--config`` arrive as text; ``null`` there means no value."""
+    if isinstance(value, Mapping):
+        return {key: _nulls(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_nulls(item) for item in value]
+    return None if value == "null" else value
 
 
 def load_config(raw: Mapping[str, Any]) -> Config:
@@ -129,7 +155,7 @@ def load_config(raw: Mapping[str, Any]) -> Config:
     Raises:
         ConfigError: lists each problem as ``place: what is wrong (found …)``.
     """
-    data = dict(raw)
+    data: dict[str, Any] = _nulls(dict(raw))
     methods = data.get("methods")
     if isinstance(methods, Mapping) and all(isinstance(row, Mapping) for row in methods.values()):
         data["methods"] = resolve_methods(methods)

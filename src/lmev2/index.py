@@ -160,18 +160,17 @@ class PoolIndex:
         Raises:
             PoolIndexError: folder or manifest are missing or cannot be read, or do not belong together.
         """
+        self._folder = folder
+        self._advice = f"delete it and {manifest}, and run again"
         try:
             self.manifest: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))
             self._table = _connect(folder).open_table(_TABLE)
             rows = self._table.count_rows()
         except Exception as error:  # lancedb raises many kinds, all of which mean the same here
-            raise PoolIndexError(
-                f"cannot open the index {folder} ({error}); delete it and {manifest}, and run again"
-            ) from error
+            raise PoolIndexError(f"cannot open the index {folder} ({error}); {self._advice}") from error
         if rows != self.manifest["entries"]:
             raise PoolIndexError(
-                f"the index {folder} holds {rows} entries, its manifest says {self.manifest['entries']}; "
-                f"delete it and {manifest}, and run again"
+                f"the index {folder} holds {rows} entries, its manifest says {self.manifest['entries']}; {self._advice}"
             )
 
     @property
@@ -202,13 +201,16 @@ class PoolIndex:
         names = ", ".join("'" + name.replace("'", "''") + "'" for name in haystack)
         limit = k + _SPARE
         while True:
-            found = (
-                self._nearest(vector)
-                .where(f"trajectory_id IN ({names})", prefilter=True)
-                .bypass_vector_index()
-                .limit(limit)
-                .to_arrow()
-            )
+            try:
+                found = (
+                    self._nearest(vector)
+                    .where(f"trajectory_id IN ({names})", prefilter=True)
+                    .bypass_vector_index()
+                    .limit(limit)
+                    .to_arrow()
+                )
+            except (RuntimeError, OSError) as error:
+                raise PoolIndexError(f"cannot read the index {self._folder} ({error}); {self._advice}") from error
             distances = found.column("_distance").to_numpy()
             if len(distances) < limit or distances[-1] - distances[k - 1] > _MARGIN:
                 return _rank(found, vector, haystack)[:k]

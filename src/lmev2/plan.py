@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lmev2.config import Config, ConfigError
-from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, haystack_file
+from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, QUESTION_IMAGES_FOLDER, haystack_file
 from lmev2.data.screenshots import find_bundles
 from lmev2.memory.settings import RagMethod
 from lmev2.models.settings import ChatSettings, EmbedderSettings
@@ -150,7 +150,8 @@ class Plan:
     def __init__(self, config: Config, pipeline: Path):
         self.config = config
         self.pipeline = pipeline
-        self.results = config.results.rstrip("/")
+        self.results = self.path(config.results).rstrip("/")
+        self._on_disk = config.data.hub is None
         self.trajectory_shards = shard_names(config.shards.trajectories)
         self.question_shards = shard_names(config.shards.questions)
 
@@ -205,13 +206,18 @@ class Plan:
         return [str(root / name) for name in names]
 
     def bundles(self) -> list[str]:
-        """Screenshot bundles of the data root."""
-        return [str(path) for path in find_bundles(self.data_root / BUNDLES_FOLDER)]
+        """Screenshot bundles of the data root; none when it is fetched, since the fetch then stands for its files."""
+        return [str(path) for path in find_bundles(self.data_root / BUNDLES_FOLDER)] if self._on_disk else []
 
     def evidence_files(self) -> list[str]:
-        """The data root's evidence labels, if it has any."""
+        """The data root's evidence labels, if it has any; none when it is fetched."""
         path = self.data_root / EVIDENCE_FILE
-        return [str(path)] if path.is_file() else []
+        return [str(path)] if self._on_disk and path.is_file() else []
+
+    def question_images(self) -> list[str]:
+        """The data root's question images; none when it is fetched."""
+        folder = self.data_root / QUESTION_IMAGES_FOLDER
+        return sorted(str(path) for path in folder.glob("*.*")) if self._on_disk else []
 
     def pools(self) -> list[str]:
         """Index tables that the run's methods search, sorted."""
@@ -283,7 +289,14 @@ def _index_spec(_: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
 
 def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     method = plan.config.methods[wildcards["method"]].model_dump(mode="json", exclude={"label"})
-    spec = {"name": wildcards["method"], "tier": wildcards["tier"], "shard": wildcards["qshard"], "method": method}
+    spec: dict[str, Any] = {
+        "name": wildcards["method"],
+        "tier": wildcards["tier"],
+        "shard": wildcards["qshard"],
+        "method": method,
+    }
+    # Lowered, it must repeat the calls that were let through before.
+    spec["allow"] = plan.config.errors.allow
     if method["family"] != "none":
         spec["render"] = plan.config.render.model_dump(mode="json")
         spec["embedder"] = role_spec(plan.config.models.embedder)
@@ -295,6 +308,7 @@ def _read_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
         "name": wildcards["method"],
         "tier": wildcards["tier"],
         "reader": role_spec(plan.config.models.reader),
+        "allow": plan.config.errors.allow,
     }
 
 
@@ -303,6 +317,7 @@ def _score_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
         "name": wildcards["method"],
         "tier": wildcards["tier"],
         "judge": role_spec(plan.config.models.judge),
+        "allow": plan.config.errors.allow,
     }
 
 

@@ -214,6 +214,18 @@ def read_rows(path: str | Path, schema: pa.Schema, batch_size: int = 512) -> Ite
         raise RowError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from error
 
 
+def check_readable(path: str | Path) -> None:
+    """Look at a Parquet file's end, where its description stands.
+
+    Raises:
+        RowError: the file is damaged; names it.
+    """
+    try:
+        pq.read_metadata(path)
+    except pa.ArrowInvalid as error:
+        raise RowError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from error
+
+
 def _columns(schema: pa.Schema) -> list[str]:
     """Names and types; Parquet names the parts of nested types differently, so these are not compared."""
     return sorted(f"{one.name}: {'nested' if pa.types.is_nested(one.type) else one.type}" for one in schema)

@@ -141,9 +141,7 @@ def test_contexts_come_from_the_haystack_notes_first(allowed: Run) -> None:
         assert {item["trajectory_id"] for item in row["items"]} <= set(haystacks[row["question_id"]])
         assert (row["method"], row["tier"], row["error"]) == (METHOD, TIER, None)
         assert row["latency_s"] > 0
-    # The synthetic data root asks some questions twice; only the first of each is timed.
-    asked = {(row["question"], bool(row["image"])) for row in allowed.root.questions}
-    assert sum(not row["replayed"] for row in rows) == len(asked)
+        assert row["replayed"]  # measured by the run before, which stopped at the reader
 
 
 def test_answers_hold_replies_and_error_kinds(allowed: Run) -> None:

@@ -57,12 +57,22 @@ def test_inheriting_in_a_circle_or_from_nowhere_is_refused() -> None:
         ({"models": {"reader": {"images": True}}}, r"models\.reader: .*reads no images"),
         ({"models": {"reader": {"context_tokens": 9000}}}, r"do not fit context_length 8192"),
         ({"models": {"judge": {"file": None}}}, r"models\.judge: .*needs `file`"),
+        ({"methods": {"../escape": {"family": "none", "label": "x"}}}, r"methods\.\.\./escape"),
+        ({"methods": {"rag_slice_notes": {"label": "RAG: query -> slice"}}}, "must have different labels"),
+        ({"methods": {"rag_slice": {"inherits": ["no_retrieval"]}}}, r"rag_slice\.inherits must name one method"),
+        ({"results": "~/results"}, "results"),
+        ({"data": {"hub": {"revision": "a" * 40}}}, "would overwrite the shipped data"),
+        ({"data": {"root": "x", "hub": {"repo": "a/b"}}}, "full commit id"),
         ({"methods": {"rag_slice": {"pools": ["raw_state", "raw_state"]}}}, r"named twice"),
     ],
 )
 def test_mistakes_are_named_with_their_place(raw: dict[str, Any], change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(merged(raw, change))
+
+
+def test_null_from_the_command_line_is_no_value(raw: dict[str, Any]) -> None:
+    assert load_config(merged(raw, {"run": {"questions": "null"}})).run.questions is None
 
 
 def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:

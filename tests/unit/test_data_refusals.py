@@ -303,5 +303,5 @@ def test_a_missing_root_is_an_error_and_makes_nothing(tmp_path: Path) -> None:
 
 def test_bundles_that_were_not_unpacked_are_one_clear_error(root: DataRoot, tmp_path: Path) -> None:
     shutil.rmtree(root.path / "screenshots")
-    with pytest.raises(DataError, match="unpack the bundles"):
+    with pytest.raises(DataError, match="or their bundles in"):
         ingest_dataset(root.path, tmp_path / "out", ["small"])

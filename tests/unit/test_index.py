@@ -114,6 +114,16 @@ def test_embeddings_that_do_not_fit_their_pool_are_refused(tmp_path: Path) -> No
         )
 
 
+def test_an_index_that_lost_its_data_is_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    index = make_index(tmp_path, {"a": unit(rng, 3, 8), "b": unit(rng, 2, 8)})
+    for path in (tmp_path / "raw_state.lance").rglob("data/*.lance"):
+        path.unlink()
+    with pytest.raises(PoolIndexError, match=r"raw_state\.lance.*delete it and .*raw_state\.json"):
+        PoolIndex(tmp_path / "raw_state.lance", tmp_path / "raw_state.json").search(unit(rng, 1, 8)[0], ["a"], 2)
+    del index
+
+
 def test_a_missing_or_mismatched_index_is_named(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     make_index(tmp_path, {"a": unit(rng, 3, 8), "b": unit(rng, 2, 8)})

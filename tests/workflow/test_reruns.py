@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from pipeline import METHODS, Pipeline
+from unit.dataroot import png_bytes
 
 TABLES = {"collect_scores": 1, "export_table2": 1, "export_evidence": 1, "plot_table2": 1, "all": 1}
 
@@ -101,6 +102,30 @@ def test_changed_notes_rerun_only_the_methods_that_use_them(finished: Pipeline) 
         "score_answers": 1,
         **TABLES,
     }
+
+
+def test_a_wrong_data_root_is_an_error_also_over_a_finished_run(finished: Pipeline) -> None:
+    root = str(finished.folder / "data")
+    with edited(finished.overlay, f"root: {root}", f"root: {root}-typo"):
+        failed = finished.run("results/table2.csv", check=False)
+    assert failed.returncode != 0 and f"no folder {root}-typo" in failed.stdout
+
+
+def test_a_new_question_image_is_noticed(finished: Pipeline) -> None:
+    image = next((finished.folder / "data" / "question_screenshots").glob("*.png"))
+    content = image.read_bytes()
+    try:
+        image.write_bytes(png_bytes(99))
+        assert "ingest_dataset" in finished.planned()
+    finally:
+        image.write_bytes(content)
+
+
+def test_fewer_allowed_errors_repeat_the_calls_that_were_let_through(finished: Pipeline) -> None:
+    text = finished.overlay.read_text(encoding="utf-8")
+    with edited(finished.overlay, text, text + "errors: {allow: 2}\n"):
+        planned = finished.planned()
+    assert planned["read_answers"] == planned["score_answers"] == len(METHODS)
 
 
 def test_mechanics_of_calls_plan_nothing(finished: Pipeline) -> None:

@@ -127,6 +127,8 @@ def test_a_killed_run_repeats_no_finished_call(project: Path, tmp_path: Path, se
     for output in ("answers", "contexts", "scores"):
         for path in (pipeline.results / output).rglob("*.parquet"):
             path.unlink()
-    pipeline.run("results/table2.csv")
+    for name in ("metrics.duckdb", "table2.csv", "table2.md"):
+        (pipeline.results / name).unlink()
+    assert "Reading answers" in pipeline.run("results/table2.csv").stdout
     assert len(server.calls) == undisturbed
     assert (pipeline.results / "table2.csv").read_bytes() == table

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from pipeline import make_pipeline, overlay_for
+from unit.dataroot import make_bundle, png_bytes
 
 
 def edges(dot: str) -> set[tuple[str, str]]:
@@ -71,3 +73,27 @@ def test_the_papers_settings_plan(project: Path, tmp_path: Path, tiers: list[str
     stats = dict(re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, re.MULTILINE))
     assert stats["query_memory"] == stats["read_answers"] == stats["score_answers"] == str(3 * 16 * len(tiers))
     assert (stats["build_raw_state"], stats["embed_pool"], stats["index_pool"]) == ("64", "192", "3")
+
+
+def test_the_readmes_commands_plan(project: Path, tmp_path: Path) -> None:
+    text = (project / "README.md").read_text(encoding="utf-8")
+    commands = [line.split("#")[0].strip() for line in text.splitlines() if line.startswith("    snakemake ")]
+    assert len(commands) >= 4
+    for command in commands:
+        words = shlex.split(command)[1:]
+        if "config/paper.yaml" in words or any("/path/to" in word for word in words):
+            continue  # they need data that is not here
+        directory = [] if "--directory" in words else ["--directory", str(tmp_path)]
+        dry = [sys.executable, "-m", "snakemake", *words, "-n", *directory]
+        done = subprocess.run(dry, cwd=project, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def test_a_fetched_data_root_plans_the_same_before_and_after(project: Path, tmp_path: Path) -> None:
+    overlay = overlay_for(tmp_path, [], [])
+    overlay["data"]["hub"] = {"revision": "a" * 40}
+    pipeline = make_pipeline(project, tmp_path, overlay)
+    before = pipeline.planned()
+    make_bundle(tmp_path / "data" / "trajectory_screenshots" / "web_screenshots.tar.gz", {"aaaa/0.png": png_bytes(1)})
+    assert before["fetch_dataset"] == 1
+    assert pipeline.planned() == before

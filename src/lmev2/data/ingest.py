@@ -35,6 +35,7 @@ Progress = Callable[[int, int], None]
 
 TABLES = ("questions.parquet", "trajectories.parquet", "states.parquet", "haystacks.parquet", "evidence.parquet")
 MANIFEST_FILE = "manifest.json"
+_STAGING_PREFIX = ".ingest-"
 
 
 def ingest_dataset(
@@ -75,8 +76,8 @@ def ingest_dataset(
     shots = Path(os.path.abspath(screenshots or root / SCREENSHOTS_FOLDER))
     if require_screenshots and not shots.is_dir():
         raise DataError(
-            f"found no folder {shots}, expected the trajectories' screenshots there; unpack the bundles in "
-            f"{root / BUNDLES_FOLDER}, or allow states without screenshots if no model is to see them"
+            f"found no folder {shots}, expected the trajectories' screenshots there, or their bundles in "
+            f"{root / BUNDLES_FOLDER}"
         )
     job = _Ingestion(root, tiers, require_screenshots, shots)
     job.report_progress(progress)
@@ -108,7 +109,9 @@ def _check_layout(root: Path, tiers: Sequence[str]) -> None:
 def _staging(out_dir: Path) -> Iterator[Path]:
     """A folder inside ``out_dir``, so that finished files are renamed within one file system."""
     out_dir.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".ingest-", dir=out_dir))
+    for left in out_dir.glob(f"{_STAGING_PREFIX}*"):  # by a run that was killed; only one writes here at a time
+        shutil.rmtree(left)
+    staging = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=out_dir))
     try:
         yield staging
     finally:

@@ -10,6 +10,7 @@ EVIDENCE_FILE = "evidence.jsonl"
 CHECKSUMS_FILE = "checksums.sha256"
 SCREENSHOTS_FOLDER = "screenshots"
 BUNDLES_FOLDER = "trajectory_screenshots"
+QUESTION_IMAGES_FOLDER = "question_screenshots"
 
 
 def haystack_file(tier: str) -> str:

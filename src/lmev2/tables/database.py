@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from lmev2.files import replacing
+from lmev2.rows import check_readable
 
 
 def collect(
@@ -36,6 +37,8 @@ def collect(
         views: SQL that defines the views.
         sources: what the run was made from, such as data and prompts, by name: hashes.
     """
+    for path in (questions, *(path for paths in rows.values() for path in paths)):
+        check_readable(path)
     with replacing(target) as temporary, duckdb.connect(str(temporary)) as database:
         _fill(database, spec, questions, rows, sources)
         database.execute(views)

@@ -53,8 +53,8 @@ def _notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
     models = connection.execute("SELECT role, model FROM models ORDER BY role DESC").fetchall()
     notes = [", ".join(f"{role}: {model}" for role, model in models) + "."]
     run = dict(connection.execute("SELECT name, value FROM run").fetchall())
-    if note := json.loads(run["run"])["note"]:
-        notes.append(note)
+    remarks = json.loads(run["run"])["notes"]
+    notes += [remarks[model] for role, model in models if role == "reader" and model in remarks]
     notes.append(f"Data: {run['data']}. All settings and hashes: tables run and models of metrics.duckdb.")
     total = connection.execute("SELECT count(*) FROM questions").fetchone()
     notes.append(f"{total[0] if total else 0} questions per method and tier.")
