@@ -18,11 +18,12 @@ PYTEST_ARGS ?=
 PYTHON ?= $(shell for p in python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && { echo $$p; break; }; done)
 
+# The locks are complete, so --no-deps: uv then asks no index about dependencies and finds its built wheels again.
 # llama-cpp-python is compiled here: leave out its image library and llama.cpp's tools, use every core.
 # CMAKE_ARGS from outside (a GPU build, say) come last and win.
 export CMAKE_ARGS := -DLLAVA_BUILD=OFF -DCMAKE_PROJECT_llama.cpp_INCLUDE=$(CURDIR)/envs/llama_cpp.cmake $(CMAKE_ARGS)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(shell nproc 2>/dev/null || echo 2)
-UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --require-hashes --build-constraints envs/build.lock
+UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps --require-hashes --build-constraints envs/build.lock
 
 SOURCES := src workflow/scripts tests benchmarks minibench
 TABLES := results/table2.csv results/evidence.csv results/table2.png

@@ -104,13 +104,12 @@ def test_a_killed_run_repeats_no_finished_call(project: Path, tmp_path: Path, se
         stderr=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + 240
-    while len(server.calls) < 6:
+    while len(server.calls) < 3:
         assert killed.poll() is None and time.monotonic() < deadline, "the run ended before it could be killed"
         time.sleep(0.02)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
     before = len(server.calls)
-    assert before < 14
 
     # The killed run left its lock and half-made outputs; Snakemake says how to unlock.
     blocked = pipeline.run("results/table2.csv", check=False)
@@ -119,8 +118,8 @@ def test_a_killed_run_repeats_no_finished_call(project: Path, tmp_path: Path, se
         pipeline.run("--unlock")
         pipeline.run("results/table2.csv")
     asked = set(server.calls)
-    assert len(asked) == 14
-    assert len(server.calls) <= 14 + concurrency, "a finished call was repeated"
+    assert before < len(asked)  # it was killed in the middle
+    assert len(server.calls) - len(asked) <= concurrency, "a finished call was repeated"
     table = (pipeline.results / "table2.csv").read_bytes()
 
     undisturbed = len(server.calls)
