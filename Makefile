@@ -28,7 +28,7 @@ UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps --r
 SOURCES := src workflow/scripts tests benchmarks minibench
 TABLES := results/table2.csv results/evidence.csv results/table2.png
 
-.PHONY: help env dev-env table2 test lint format rulegraph lock minibench-env minibench unlock clean
+.PHONY: help env dev-env table2 test lint format rulegraph schema lock minibench-env minibench unlock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'
@@ -78,6 +78,9 @@ rulegraph: dev-env  ## draw docs/rulegraph.svg from the workflow (needs graphviz
 	@$(BIN)/snakemake --rulegraph dot --quiet all 2>/dev/null > docs/rulegraph.dot
 	@dot -Tsvg docs/rulegraph.dot -o docs/rulegraph.svg
 
+schema: dev-env  ## write workflow/schemas/config.schema.json from the configuration models
+	@PYTHONPATH=src $(BIN)/python -m lmev2 schema > workflow/schemas/config.schema.json
+
 lock: dev-env  ## pin everything anew from pyproject.toml (writes envs/*.lock and envs/lmev2.yaml)
 	@$(BIN)/python envs/lock.py
 
@@ -93,4 +96,5 @@ unlock:  ## after a run was killed: remove the lock it left on this folder
 	@$(BIN)/snakemake --unlock --cores 1
 
 clean:  ## remove results; the call cache and the environment stay
-	@rm -rf results/* .snakemake
+	@find results -mindepth 1 ! -path results/README.md -delete
+	@rm -rf .snakemake

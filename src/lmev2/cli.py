@@ -1,13 +1,16 @@
-"""The command line: ``show`` prints a table of a finished run and says where everything lies."""
+"""The command line: ``show`` prints the tables of a finished run and says where everything lies; ``schema`` prints the
+JSON schema of the configuration, for editors."""
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from lmev2.config import Config
 from lmev2.tables.export import markdown_table
 
 _TABLES = {"table2": "Accuracy and query latency", "evidence": "Evidence in the context"}
@@ -20,8 +23,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show = commands.add_parser("show", help="print the tables of a finished run")
     show.add_argument("table", choices=["table2"], help="which table; table2 comes with the evidence table")
     show.add_argument("--results", type=Path, default=Path("results"), help="folder of the run (default: results)")
+    commands.add_parser("schema", help="print the JSON schema of the configuration")
     options = parser.parse_args(arguments)
+    if options.command == "schema":
+        print(config_schema())
+        return 0
     return show_tables(options.results)
+
+
+def config_schema() -> str:
+    """JSON schema of the configuration after ``inherits`` is filled in, as text."""
+    return json.dumps(Config.model_json_schema(), indent=1, sort_keys=True, ensure_ascii=False)
 
 
 def show_tables(results: Path) -> int:

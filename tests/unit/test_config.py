@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lmev2.cli import config_schema
 from lmev2.config import ConfigError, load_config, resolve_methods
 from lmev2.memory.settings import RagMethod
 
@@ -69,6 +70,11 @@ def test_inheriting_in_a_circle_or_from_nowhere_is_refused() -> None:
 def test_mistakes_are_named_with_their_place(raw: dict[str, Any], change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(merged(raw, change))
+
+
+def test_the_schema_on_disk_is_the_models(project: Path) -> None:
+    text = (project / "workflow" / "schemas" / "config.schema.json").read_text(encoding="utf-8")
+    assert text == config_schema() + "\n", "run `make schema`"
 
 
 def test_null_from_the_command_line_is_no_value(raw: dict[str, Any]) -> None:
