@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -20,6 +19,7 @@ from lmev2.config import Config, ConfigError
 from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, QUESTION_IMAGES_FOLDER, haystack_file
 from lmev2.data.screenshots import find_bundles
 from lmev2.memory.settings import RagMethod
+from lmev2.models.cache import canonical_json
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.shards import shard_names
 
@@ -56,11 +56,6 @@ _BACKENDS = {
 CALL_MECHANICS = {"timeout_s", "retries", "concurrency", "endpoint", "batch_size"}
 # Settings that may name a file on disk; its size and time of change stand for its content.
 _FILE_SETTINGS = ("file", "tokenizer", "script")
-
-
-def canonical(value: Any) -> str:
-    """JSON with sorted keys and no spare white space: equal settings give equal strings."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def code_fingerprint(*modules: str) -> str:
@@ -246,7 +241,7 @@ class Plan:
 
     def spec(self, rule: str, wildcards: Mapping[str, str] | None = None) -> str:
         """The ``spec`` param of a rule's job: canonical JSON."""
-        return canonical(_SPECS[rule](self, dict(wildcards or {})))
+        return canonical_json(_SPECS[rule](self, dict(wildcards or {})))
 
 
 def role_spec(settings: ChatSettings | EmbedderSettings) -> dict[str, Any]:

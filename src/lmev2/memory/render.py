@@ -77,7 +77,7 @@ def _source(hit: Hit) -> str:
 
 def _full_states(trajectory: Trajectory, hit: Hit, query: str, states: Sequence[State]) -> str:
     actions = trajectory.action_sequence()
-    local = actions[hit.first_state : hit.last_state]
+    local = trajectory.local_actions(hit.first_state, hit.last_state)
     blocks = [
         f"Query: {query}",
         f"Goal: {trajectory.goal}",
