@@ -52,6 +52,16 @@ def prompt(name):
     return f"{workflow.basedir}/workflow/prompts/{name}.md"
 
 
+def controller_prompts(name):
+    """The prompt of a pool that the controller writes; none where the controller is rules."""
+    return [prompt(name)] if PLAN.has_controller() else []
+
+
+def query_prompts(wildcards):
+    """Prompts that queries of the method send to the controller's model."""
+    return [prompt(name) for name in PLAN.query_prompts(wildcards.method)]
+
+
 PROMPTS = [
     prompt(name)
     for name in ("reader_web", "reader_enterprise", "judge_abstention", "judge_gotchas")

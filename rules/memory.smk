@@ -9,6 +9,7 @@ rule query_memory:
         haystacks=rules.ingest_dataset.output.haystacks,
         trajectories=rules.ingest_dataset.output.trajectories,
         states=rules.ingest_dataset.output.states,
+        prompts=query_prompts,
     output:
         f"{RESULTS}/contexts/{{method}}/{{tier}}/{{qshard}}.parquet",
     log:
@@ -17,13 +18,16 @@ rule query_memory:
         f"{RESULTS}/benchmarks/query_memory/{{method}}/{{tier}}/{{qshard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
+    threads: lambda wildcards: PLAN.model_threads(
+        "query_memory", workflow.cores, wildcards.method
+    )
     resources:
         # Capped at 1 by profiles/default, so that two timed jobs never disturb each other.
         timing=1,
-        llm=PLAN.calls("embedder"),
+        llm=lambda wildcards: PLAN.calls("query_memory", wildcards.method),
     params:
         spec=spec_of("query_memory"),
-        code=PLAN.code("query_memory"),
+        code=lambda wildcards: PLAN.code("query_memory", wildcards.method),
     message:
         "Querying {wildcards.method} on {wildcards.tier}, question shard {wildcards.qshard}"
     script:

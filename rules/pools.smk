@@ -26,6 +26,7 @@ rule generate_note:
     input:
         trajectories=rules.ingest_dataset.output.trajectories,
         states=rules.ingest_dataset.output.states,
+        prompt=controller_prompts("note"),
     output:
         procedure=f"{RESULTS}/pools/procedure_note/{{shard}}.parquet",
         hint=f"{RESULTS}/pools/hint_note/{{shard}}.parquet",
@@ -35,6 +36,9 @@ rule generate_note:
         f"{RESULTS}/benchmarks/generate_note/{{shard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
+    threads: lambda _: PLAN.model_threads("generate_note", workflow.cores)
+    resources:
+        llm=PLAN.calls("generate_note"),
     params:
         spec=spec_of("generate_note"),
         code=PLAN.code("generate_note"),
@@ -42,6 +46,32 @@ rule generate_note:
         "Writing notes of trajectory shard {wildcards.shard}"
     script:
         "../workflow/scripts/generate_note.py"
+
+
+rule generate_event:
+    """A state-transition event per pair of adjacent states."""
+    input:
+        trajectories=rules.ingest_dataset.output.trajectories,
+        states=rules.ingest_dataset.output.states,
+        prompt=controller_prompts("event"),
+    output:
+        f"{RESULTS}/pools/event/{{shard}}.parquet",
+    log:
+        f"{RESULTS}/logs/generate_event/{{shard}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/generate_event/{{shard}}.tsv"
+    conda:
+        "../envs/lmev2.yaml"
+    threads: lambda _: PLAN.model_threads("generate_event", workflow.cores)
+    resources:
+        llm=PLAN.calls("generate_event"),
+    params:
+        spec=spec_of("generate_event"),
+        code=PLAN.code("generate_event"),
+    message:
+        "Writing events of trajectory shard {wildcards.shard}"
+    script:
+        "../workflow/scripts/generate_event.py"
 
 
 rule embed_pool:
@@ -58,8 +88,9 @@ rule embed_pool:
         f"{RESULTS}/benchmarks/embed_pool/{{pool}}/{{shard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
+    threads: lambda _: PLAN.model_threads("embed_pool", workflow.cores)
     resources:
-        llm=PLAN.calls("embedder"),
+        llm=PLAN.calls("embed_pool"),
     params:
         spec=spec_of("embed_pool"),
         code=PLAN.code("embed_pool"),

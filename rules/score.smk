@@ -18,9 +18,9 @@ rule score_answers:
         f"{RESULTS}/benchmarks/score_answers/{{method}}/{{tier}}/{{qshard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: lambda _: PLAN.model_threads("judge", workflow.cores)
+    threads: lambda _: PLAN.model_threads("score_answers", workflow.cores)
     resources:
-        llm=PLAN.calls("judge"),
+        llm=PLAN.calls("score_answers"),
     params:
         spec=spec_of("score_answers"),
         code=PLAN.code("score_answers"),

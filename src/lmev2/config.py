@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from lmev2.memory.settings import Method, RenderSettings
-from lmev2.models.settings import EmbedderSettings, JudgeSettings, ReaderSettings
-from lmev2.pools.settings import NoteSettings
+from lmev2.models.settings import ControllerSettings, EmbedderSettings, JudgeSettings, ReaderSettings
+from lmev2.pools.settings import EventSettings, NoteSettings
 from lmev2.settings import Settings
 
 Tier = Literal["small", "medium"]
@@ -60,10 +60,11 @@ class ShardSettings(Settings):
 
 
 class PoolSettings(Settings):
-    """How pools are made: radius of a raw-state slice in states, and the notes."""
+    """How pools are made: radius of a raw-state slice in states, the notes, and the events."""
 
     slice_radius: Annotated[int, Field(ge=0)] = 1
     note: NoteSettings = NoteSettings()
+    event: EventSettings = EventSettings()
 
 
 class ModelRoles(Settings):
@@ -71,6 +72,7 @@ class ModelRoles(Settings):
 
     reader: ReaderSettings
     judge: JudgeSettings
+    controller: ControllerSettings = ControllerSettings()
     embedder: EmbedderSettings
 
 

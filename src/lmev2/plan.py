@@ -33,7 +33,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "ingest_dataset": ("lmev2.data.ingest",),
     "select_questions": ("lmev2.data.selection", "lmev2.rows"),
     "build_raw_state": ("lmev2.pools.raw_state", "lmev2.data.store", "lmev2.shards"),
-    "generate_note": ("lmev2.pools.note", "lmev2.data.store", "lmev2.shards"),
+    "generate_note": ("lmev2.pools.note_jobs", "lmev2.data.store", "lmev2.shards"),
+    "generate_event": ("lmev2.pools.event_jobs", "lmev2.data.store", "lmev2.shards"),
     "embed_pool": ("lmev2.pools.embed",),
     "index_pool": ("lmev2.index",),
     "query_memory": ("lmev2.memory.query", "lmev2.shards"),
@@ -43,14 +44,31 @@ MODULES: dict[str, tuple[str, ...]] = {
     "export_table": ("lmev2.tables.export",),
     "plot_table2": ("lmev2.report.figures",),
 }
+ROLES = ("reader", "judge", "controller", "embedder")
 # Rules that call a model: its role, whose backend belongs to the rule's code.
-_ROLES = {"embed_pool": "embedder", "query_memory": "embedder", "read_answers": "reader", "score_answers": "judge"}
+_ROLES = {
+    "generate_note": "controller",
+    "generate_event": "controller",
+    "embed_pool": "embedder",
+    "read_answers": "reader",
+    "score_answers": "judge",
+}
 _BACKENDS = {
     "llama_cpp": "lmev2.models.llama",
     "openai": "lmev2.models.openai_backend",
     "scripted": "lmev2.models.scripted",
+}
+_EMBEDDERS = {
+    "llama_cpp": "lmev2.models.llama_embedder",
+    "openai": "lmev2.models.openai_backend",
+    "scripted": "lmev2.models.scripted",
+    "sentence_transformers": "lmev2.models.sentence_transformers_backend",
     "wordllama": "lmev2.models.wordllama_backend",
 }
+
+# Backends that run a model in this process, and those that cost nothing.
+_IN_PROCESS = ("llama_cpp", "sentence_transformers")
+_FREE = ("wordllama", "scripted", "rules")
 
 # Settings of a model role that change how a call is made but not what comes back.
 CALL_MECHANICS = {"timeout_s", "retries", "concurrency", "endpoint", "batch_size"}
@@ -223,21 +241,47 @@ class Plan:
         settings = self.config.methods[method]
         return settings.tables() if isinstance(settings, RagMethod) else []
 
-    def model_threads(self, role: str, cores: int) -> int:
-        """Threads of a job that calls the role's model: for a model in this process all ``cores`` of the run, or as
-        configured; one for an endpoint."""
-        local = getattr(self.config.models, role).backend == "llama_cpp"
+    def roles(self, rule: str, method: str | None = None) -> list[str]:
+        """Model roles that a rule's job calls; those of ``query_memory`` depend on the method."""
+        if rule != "query_memory":
+            return [_ROLES[rule]] if rule in _ROLES else []
+        settings = self.config.methods[str(method)]
+        if not isinstance(settings, RagMethod):
+            return []
+        return ["embedder", "controller"] if settings.uses_controller() else ["embedder"]
+
+    def model_threads(self, rule: str, cores: int, method: str | None = None) -> int:
+        """Threads of a rule's job: for a model in this process all ``cores`` of the run, or as configured; else one."""
+        local = any(self._backend(role) in _IN_PROCESS for role in self.roles(rule, method))
         return (self.config.timing.local_model_threads or cores) if local else 1
 
-    def calls(self, role: str) -> int:
-        """Share of the resource ``llm`` of a job that calls the role's model: 1 unless it runs without a network."""
-        return 0 if getattr(self.config.models, role).backend in ("wordllama", "scripted") else 1
+    def calls(self, rule: str, method: str | None = None) -> int:
+        """Share of the resource ``llm`` of a rule's job: 1 if it calls a model over a network or in this process."""
+        return int(any(self._backend(role) not in _FREE for role in self.roles(rule, method)))
 
-    def code(self, rule: str) -> str:
-        """The ``code`` param of a rule; covers the backend of the model that the rule calls."""
-        role = _ROLES.get(rule)
-        backend = getattr(self.config.models, role).backend if role else None
-        return code_fingerprint(*MODULES[rule], *([_BACKENDS[backend]] if backend else []))
+    def code(self, rule: str, method: str | None = None) -> str:
+        """The ``code`` param of a rule's job; covers the backends of the models that it calls."""
+        modules = {self._backend_module(role) for role in self.roles(rule, method)} - {None}
+        return code_fingerprint(*MODULES[rule], *sorted(filter(None, modules)))
+
+    def has_controller(self) -> bool:
+        """Whether the controller is a model, which then needs its prompts."""
+        return self.config.models.controller.backend != "rules"
+
+    def query_prompts(self, method: str) -> list[str]:
+        """Names of the prompts that queries of a method send to the controller's model."""
+        settings = self.config.methods[method]
+        if not isinstance(settings, RagMethod) or not self.has_controller():
+            return []
+        names = ["query"] if settings.queries == "generated" else []
+        return names + (["rerank"] if settings.rerank else [])
+
+    def _backend_module(self, role: str) -> str | None:
+        backends = _EMBEDDERS if role == "embedder" else _BACKENDS
+        return backends.get(self._backend(role))
+
+    def _backend(self, role: str) -> str:
+        return str(getattr(self.config.models, role).backend)
 
     def spec(self, rule: str, wildcards: Mapping[str, str] | None = None) -> str:
         """The ``spec`` param of a rule's job: canonical JSON."""
@@ -246,6 +290,8 @@ class Plan:
 
 def role_spec(settings: ChatSettings | EmbedderSettings) -> dict[str, Any]:
     """A role's settings without the mechanics of calling it, and a stamp of every file on disk that they name."""
+    if settings.backend == "rules":
+        return {"backend": "rules", "model": settings.model}  # nothing else matters where no model is called
     spec = settings.model_dump(mode="json", exclude=CALL_MECHANICS)
     stamps = {name: _stamp(spec[name]) for name in _FILE_SETTINGS if spec.get(name) and Path(spec[name]).is_file()}
     return spec | ({"stamps": stamps} if stamps else {})
@@ -269,7 +315,18 @@ def _raw_state_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
 
 
 def _note_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return {"shard": wildcards["shard"], "note": plan.config.pools.note.model_dump(mode="json")}
+    return _controlled(plan, wildcards, "note", "literal_chars", "title_chars", "procedure_chars", "hint_chars")
+
+
+def _event_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    return _controlled(plan, wildcards, "event", "literal_chars", "change_chars")
+
+
+def _controlled(plan: Plan, wildcards: dict[str, str], pool: str, *of_rules: str) -> dict[str, Any]:
+    """Settings of a pool that the controller writes: those of the rules (``of_rules``) or those of the model."""
+    settings = getattr(plan.config.pools, pool).model_dump(mode="json")
+    kept = {name: value for name, value in settings.items() if (name in of_rules) != plan.has_controller()}
+    return {"shard": wildcards["shard"], pool: kept, "controller": role_spec(plan.config.models.controller)}
 
 
 def _embed_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
@@ -292,9 +349,12 @@ def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     }
     # Lowered, it must repeat the calls that were let through before.
     spec["allow"] = plan.config.errors.allow
-    if method["family"] != "none":
+    settings = plan.config.methods[wildcards["method"]]
+    if isinstance(settings, RagMethod):
         spec["render"] = plan.config.render.model_dump(mode="json")
         spec["embedder"] = role_spec(plan.config.models.embedder)
+        if settings.uses_controller():
+            spec["controller"] = role_spec(plan.config.models.controller)
     return spec
 
 
@@ -324,7 +384,7 @@ def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
             for name in run.methods
         ],
         "tiers": list(run.tiers),
-        "models": {role: role_spec(getattr(plan.config.models, role)) for role in ("reader", "judge", "embedder")},
+        "models": {role: role_spec(getattr(plan.config.models, role)) for role in ROLES},
         "settings": plan.config.model_dump(mode="json", include={"run", "pools", "methods", "render", "errors"}),
         "data_root": plan.config.data.root,
     }
@@ -341,6 +401,7 @@ _SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "select_questions": _select_spec,
     "build_raw_state": _raw_state_spec,
     "generate_note": _note_spec,
+    "generate_event": _event_spec,
     "embed_pool": _embed_spec,
     "index_pool": _index_spec,
     "query_memory": _query_spec,

@@ -84,8 +84,9 @@ POOL_ENTRY = _schema(
         "center_state": _INT,
         "payload": _STR,  # JSON object, fields by pool
         "origin": _STR,  # model, repaired, fallback, rules
+        "images_left_out": _INT,  # screenshots that a text-only controller did not see
     },
-    {"text": _STR},
+    {"text": _STR, "origin_detail": _STR},  # why an entry is repaired or a fallback
 )
 
 EMBEDDING = _schema(
@@ -118,9 +119,14 @@ CONTEXT = _schema(
         "items": pa.list_(pa.field("item", CONTEXT_ITEM)),
         "queries": _STR,  # JSON object: what was searched, by pool
         "latency_s": _FLOAT,
+        "waited_s": _FLOAT,  # failed attempts of model calls and waits between them; outside the latency
         "replayed": _BOOL,  # the latency is the one measured when the query first ran
     },
-    {"error": _STR, "error_detail": _STR},
+    {
+        "query_origin": _STR,  # question, rules, model, repaired, fallback; null without queries
+        "error": _STR,
+        "error_detail": _STR,
+    },
 )
 
 ANSWER = _schema(

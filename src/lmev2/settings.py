@@ -8,4 +8,4 @@ from pydantic import BaseModel, ConfigDict
 class Settings(BaseModel):
     """Unknown keys are errors, values do not change after checking."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)

@@ -1,7 +1,7 @@
 """What a memory system sees and returns.
 
-A memory gets a :class:`MemoryQuery` and nothing else about a question: no id, no type, no gold answer, no scorer, no
-evidence labels.
+A memory gets a :class:`MemoryQuery` and nothing else about a question: no id, no gold answer, no scorer, no evidence
+labels; its type only where the query-generation prompt asks for it (paper, Table 9) and the method's row allows it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,16 @@ from typing import Any, Literal, Protocol
 
 @dataclass(frozen=True)
 class MemoryQuery:
-    """A question as a memory may see it: text, optional image, and the haystack's trajectory ids in order."""
+    """A question as a memory may see it: text, optional image, and the haystack's trajectory ids in order.
+
+    Attributes:
+        question_type: for generated queries with ``question_type: true`` in the method's row; None for all others.
+    """
 
     text: str
     image: Path | None
     haystack: tuple[str, ...]
+    question_type: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,14 +58,27 @@ class ContextItem:
 
 @dataclass(frozen=True)
 class MemoryContext:
-    """What a memory returns: items in order of importance, and what it searched for, by pool."""
+    """What a memory returns.
+
+    Attributes:
+        items: most important first.
+        queries: what was searched, by pool.
+        query_origin: who wrote the queries: ``question`` (its text as it stands), ``rules``, ``model``, ``repaired``,
+            ``fallback``; None for a memory without queries.
+    """
 
     items: Sequence[ContextItem]
     queries: dict[str, list[str]] = field(default_factory=dict)
+    query_origin: str | None = None
 
 
 class Memory(Protocol):
     """A memory system, open for queries."""
+
+    def prepare(self, haystack: tuple[str, ...]) -> None:
+        """Make ready for queries about a haystack: what a memory does when the history is inserted, not when it is
+        asked. Called before the first query of each haystack, outside the measured latency; cheap when repeated."""
+        ...
 
     def query(self, query: MemoryQuery) -> MemoryContext:
         """Evidence for one question from its haystack."""

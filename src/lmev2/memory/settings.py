@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
 from lmev2.settings import Settings
 
-PoolName = Literal["note", "raw_state"]
+PoolName = Literal["note", "event", "raw_state"]
 
 # What a pool name in a method row stands for in the index: notes are two tables, searched separately.
 POOL_TABLES: dict[PoolName, tuple[str, ...]] = {
     "note": ("procedure_note", "hint_note"),
+    "event": ("event",),
     "raw_state": ("raw_state",),
 }
 
 
 class TopK(Settings):
-    """Results per query and pool (paper, section on AgentRunbook-R): raw slices, and notes of each of the two types."""
+    """Results per query and pool (paper, section on AgentRunbook-R): raw slices, events, and notes of each of the two
+    types."""
 
     raw_state: Annotated[int, Field(ge=1)] = 6
+    event: Annotated[int, Field(ge=1)] = 6
     note: Annotated[int, Field(ge=1)] = 3
 
 
@@ -32,11 +35,26 @@ class RenderSettings(Settings):
             and note bullets that bear on the question, for readers with a small window.
         slice_chars: for ``focused``, characters of tree text per slice.
         note_chars: for ``focused``, characters of bullets per note.
+        event_chars: for ``focused``, characters of an event's description.
     """
 
     mode: Literal["full", "focused"] = "full"
     slice_chars: Annotated[int, Field(ge=100)] = 1200
     note_chars: Annotated[int, Field(ge=100)] = 900
+    event_chars: Annotated[int, Field(ge=60)] = 400
+
+
+class RerankSettings(Settings):
+    """Choosing among a block of search results by a model.
+
+    Attributes:
+        candidates: a block is cut to so many before the model sees it.
+        keep_raw_state, keep_other: how many of the first results stay when the model gives no usable choice.
+    """
+
+    candidates: Annotated[int, Field(ge=1)] = 8
+    keep_raw_state: Annotated[int, Field(ge=1)] = 2
+    keep_other: Annotated[int, Field(ge=1)] = 3
 
 
 class NoneMethod(Settings):
@@ -50,16 +68,21 @@ class RagMethod(Settings):
     """Retrieval from vector pools.
 
     Attributes:
-        pools: pools in use; the context's order is always notes, then raw slices.
-        queries: ``question``, the question's text is the query of every pool.
+        pools: pools in use; the context's order is always notes, then events, then raw slices.
+        queries: ``question``, the question's text is the query of every pool; ``generated``, the controller writes up
+            to five raw-state queries, an event query and a note query (paper, Table 9).
+        question_type: generated queries may see the question's type, as in the paper's prompt.
         top_k: results per query.
+        rerank: the controller's model picks from each block of results (off in the paper).
     """
 
     family: Literal["rag"]
     label: str
     pools: Annotated[tuple[PoolName, ...], Field(min_length=1)]
-    queries: Literal["question"] = "question"
+    queries: Literal["question", "generated"] = "question"
+    question_type: bool = True
     top_k: TopK = TopK()
+    rerank: RerankSettings | None = None
 
     @field_validator("pools")
     @classmethod
@@ -68,9 +91,30 @@ class RagMethod(Settings):
             raise ValueError(f"a pool is named twice in {list(pools)}")
         return pools
 
+    def uses_controller(self) -> bool:
+        """Whether a query may call the controller."""
+        return self.queries == "generated" or self.rerank is not None
+
     def tables(self) -> list[str]:
         """Index tables that the method searches."""
         return [table for pool in self.pools for table in POOL_TABLES[pool]]
 
 
-Method = Annotated[NoneMethod | RagMethod, Field(discriminator="family")]
+class PluginMethod(Settings):
+    """A memory of the user's own: a class with ``insert(trajectory)`` and ``query(text, image)``.
+
+    Attributes:
+        class_: ``package.module:Class`` (key ``class``).
+        path: folder to import it from, besides the environment's packages; relative to the working directory, and
+            ``{pipeline}`` stands for the folder of the Snakefile.
+        options: keyword arguments of the class.
+    """
+
+    family: Literal["plugin"]
+    label: str
+    class_: Annotated[str, Field(alias="class", pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+    path: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+Method = Annotated[NoneMethod | RagMethod | PluginMethod, Field(discriminator="family")]

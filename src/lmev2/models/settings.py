@@ -145,6 +145,22 @@ class ReaderSettings(ChatSettings):
         return self
 
 
+class ControllerSettings(ChatSettings):
+    """The controller: writes notes and events when memory is made, and queries when it is asked.
+
+    Backend ``rules`` does these jobs without a model; only then may all other settings be left out.
+    """
+
+    backend: Literal["llama_cpp", "openai", "rules", "scripted"] = "rules"
+    model: str = "rules"
+
+    @model_validator(mode="after")
+    def _can_control(self) -> Self:
+        if self.backend != "rules":
+            _check_backend(self)
+        return self
+
+
 class JudgeSettings(ChatSettings):
     """The judge.
 
