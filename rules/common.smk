@@ -62,6 +62,11 @@ def query_prompts(wildcards):
     return [prompt(name) for name in PLAN.query_prompts(wildcards.method)]
 
 
+def query_threads(wildcards):
+    """Threads of the method's queries: all cores where a model runs in the job's process."""
+    return PLAN.model_threads("query_memory", workflow.cores, wildcards.method)
+
+
 PROMPTS = [
     prompt(name)
     for name in ("reader_web", "reader_enterprise", "judge_abstention", "judge_gotchas")

@@ -18,9 +18,7 @@ rule query_memory:
         f"{RESULTS}/benchmarks/query_memory/{{method}}/{{tier}}/{{qshard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: lambda wildcards: PLAN.model_threads(
-        "query_memory", workflow.cores, wildcards.method
-    )
+    threads: query_threads
     resources:
         # Capped at 1 by profiles/default, so that two timed jobs never disturb each other.
         timing=1,

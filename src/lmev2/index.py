@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,6 +178,24 @@ class PoolIndex:
         """SHA-256 of the index's content."""
         return str(self.manifest["digest"])
 
+    def entries(self, haystack: Sequence[str]) -> list[Hit]:
+        """All entries of the haystack's trajectories, in haystack order, then by state; scores are 0."""
+        if not haystack:
+            return []
+        columns = [name for name in self._table.schema.names if name != "vector"]
+        found = self._scan(lambda: self._table.search().where(_within(haystack)).select(columns).limit(None).to_arrow())
+        position = {name: number for number, name in enumerate(haystack)}
+        rows = sorted(
+            found.to_pylist(), key=lambda row: (position[row["trajectory_id"]], row["center_state"], row["entry_id"])
+        )
+        return [Hit(**{**row, "payload": json.loads(row["payload"])}, score=0.0) for row in rows]
+
+    def _scan(self, read: Callable[[], pa.Table]) -> pa.Table:
+        try:
+            return read()
+        except (RuntimeError, OSError) as error:
+            raise PoolIndexError(f"cannot read the index {self._folder} ({error}); {self._advice}") from error
+
     def _nearest(self, vector: npt.NDArray[np.float32]) -> LanceVectorQueryBuilder:
         from lancedb.query import LanceVectorQueryBuilder
 
@@ -198,23 +216,21 @@ class PoolIndex:
         """
         if not haystack or k <= 0:
             return []
-        names = ", ".join("'" + name.replace("'", "''") + "'" for name in haystack)
         limit = k + _SPARE
         while True:
-            try:
-                found = (
-                    self._nearest(vector)
-                    .where(f"trajectory_id IN ({names})", prefilter=True)
-                    .bypass_vector_index()
-                    .limit(limit)
-                    .to_arrow()
-                )
-            except (RuntimeError, OSError) as error:
-                raise PoolIndexError(f"cannot read the index {self._folder} ({error}); {self._advice}") from error
+            query = (
+                self._nearest(vector).where(_within(haystack), prefilter=True).bypass_vector_index().limit(limit)
+            )
+            found = self._scan(query.to_arrow)
             distances = found.column("_distance").to_numpy()
             if len(distances) < limit or distances[-1] - distances[k - 1] > _MARGIN:
                 return _rank(found, vector, haystack)[:k]
             limit *= 2
+
+
+def _within(haystack: Sequence[str]) -> str:
+    names = ", ".join("'" + name.replace("'", "''") + "'" for name in haystack)
+    return f"trajectory_id IN ({names})"
 
 
 def _rank(found: pa.Table, vector: npt.NDArray[np.float32], haystack: Sequence[str]) -> list[Hit]:

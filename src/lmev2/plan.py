@@ -18,7 +18,8 @@ from typing import Any
 from lmev2.config import Config, ConfigError
 from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, QUESTION_IMAGES_FOLDER, haystack_file
 from lmev2.data.screenshots import find_bundles
-from lmev2.memory.settings import RagMethod
+from lmev2.memory.settings import PluginMethod, RagMethod
+from lmev2.memory.plugin_source import source_stamp
 from lmev2.models.cache import canonical_json
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.shards import shard_names
@@ -37,7 +38,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "generate_event": ("lmev2.pools.event_jobs", "lmev2.data.store", "lmev2.shards"),
     "embed_pool": ("lmev2.pools.embed",),
     "index_pool": ("lmev2.index",),
-    "query_memory": ("lmev2.memory.query", "lmev2.shards"),
+    "query_memory": ("lmev2.memory.query", "lmev2.memory.families", "lmev2.shards"),
     "read_answers": ("lmev2.reader",),
     "score_answers": ("lmev2.scoring.score",),
     "collect_scores": ("lmev2.tables.database",),
@@ -264,6 +265,10 @@ class Plan:
         modules = {self._backend_module(role) for role in self.roles(rule, method)} - {None}
         return code_fingerprint(*MODULES[rule], *sorted(filter(None, modules)))
 
+    def plugin_folder(self, settings: PluginMethod) -> Path | None:
+        """Folder that a plugin is imported from; None for the environment's packages only."""
+        return None if settings.path is None else Path(self.path(settings.path)).absolute()
+
     def has_controller(self) -> bool:
         """Whether the controller is a model, which then needs its prompts."""
         return self.config.models.controller.backend != "rules"
@@ -355,6 +360,8 @@ def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
         spec["embedder"] = role_spec(plan.config.models.embedder)
         if settings.uses_controller():
             spec["controller"] = role_spec(plan.config.models.controller)
+    if isinstance(settings, PluginMethod):
+        spec["source"] = source_stamp(settings.class_, plan.plugin_folder(settings))
     return spec
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ RAW_STATE_POOL = "raw_state"
 def raw_state_entries(trajectory: Trajectory, radius: int) -> list[dict[str, Any]]:
     """One pool entry per state: the slice of ``radius`` states on either side, clipped at the trajectory's ends.
 
-    Entries carry no text; it is rendered from the states when it is embedded (:func:`embedded_text`), so that no tree
+    The payload names the centre state's page: ``title`` (null without one) and ``url``. Entries carry no text; it is rendered from the states when it is embedded (:func:`embedded_text`), so that no tree
     is stored several times.
 
     Raises:
@@ -31,8 +32,11 @@ def raw_state_entries(trajectory: Trajectory, radius: int) -> list[dict[str, Any
             "last_state": min(last, center + radius),
             "center_state": center,
             "text": None,
-            "payload": "{}",
+            "payload": json.dumps(
+                {"title": trajectory.states[center].title, "url": trajectory.states[center].url}, ensure_ascii=False
+            ),
             "origin": "rules",
+            "images_left_out": 0,
         }
         for center in range(last + 1)
     ]
