@@ -28,7 +28,7 @@ UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps --r
 SOURCES := src workflow/scripts tests benchmarks minibench
 TABLES := results/table2.csv results/evidence.csv results/table2.png
 
-.PHONY: help env dev-env table2 test lint format rulegraph schema lock minibench-env minibench unlock clean
+.PHONY: help env dev-env gpu-env table2 test lint format rulegraph schema lock minibench-env minibench unlock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'
@@ -52,8 +52,13 @@ $(VENV)/.dev: $(VENV)/.run envs/requirements-dev.lock
 	@$(UV) -r envs/requirements-dev.lock
 	@touch $@
 
+$(VENV)/.gpu: $(VENV)/.run envs/requirements-gpu.lock
+	@$(UV) -r envs/requirements-gpu.lock
+	@touch $@
+
 env: $(VENV)/.run  ## the environment for runs
 dev-env: $(VENV)/.dev  ## the environment for tests
+gpu-env: $(VENV)/.gpu  ## PyTorch for the embedder backend sentence_transformers (5 GB)
 
 table2: env  ## the embedded default run -> results/table2.csv
 	@$(BIN)/snakemake --cores $(CORES) $(TABLES)

@@ -25,4 +25,6 @@ rule all:
     input:
         rules.export_table2.output,
         rules.export_evidence.output,
+        rules.export_origins.output,
+        rules.export_methods.output,
         rules.plot_table2.output,

@@ -88,6 +88,15 @@ def scored(stage):
     )
 
 
+def pool_files():
+    """Every shard of the pools that the run's methods search."""
+    return expand(
+        f"{RESULTS}/pools/{{pool}}/{{shard}}.parquet",
+        pool=PLAN.pools(),
+        shard=PLAN.trajectory_shards,
+    )
+
+
 def index_files(wildcards):
     """Index folders and manifests that the method searches."""
     tables = PLAN.method_tables(wildcards.method)

@@ -21,6 +21,46 @@ rule build_raw_state:
         "../workflow/scripts/build_raw_state.py"
 
 
+rule build_center_state:
+    """The same slices, to be embedded with the centre state first."""
+    input:
+        trajectories=rules.ingest_dataset.output.trajectories,
+        states=rules.ingest_dataset.output.states,
+    output:
+        f"{RESULTS}/pools/center_state/{{shard}}.parquet",
+    log:
+        f"{RESULTS}/logs/build_center_state/{{shard}}.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("build_center_state"),
+        code=PLAN.code("build_center_state"),
+    message:
+        "Cutting centre-first slices of trajectory shard {wildcards.shard}"
+    script:
+        "../workflow/scripts/build_center_state.py"
+
+
+rule build_state_chunk:
+    """Every state's tree in overlapping chunks."""
+    input:
+        trajectories=rules.ingest_dataset.output.trajectories,
+        states=rules.ingest_dataset.output.states,
+    output:
+        f"{RESULTS}/pools/state_chunk/{{shard}}.parquet",
+    log:
+        f"{RESULTS}/logs/build_state_chunk/{{shard}}.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("build_state_chunk"),
+        code=PLAN.code("build_state_chunk"),
+    message:
+        "Cutting state chunks of trajectory shard {wildcards.shard}"
+    script:
+        "../workflow/scripts/build_state_chunk.py"
+
+
 rule generate_note:
     """A procedure note and a hint note per trajectory."""
     input:

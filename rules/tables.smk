@@ -10,6 +10,7 @@ rule collect_scores:
         contexts=scored("contexts"),
         answers=scored("answers"),
         scores=scored("scores"),
+        pools=pool_files(),
         views=sql("views"),
     output:
         f"{RESULTS}/metrics.duckdb",
@@ -68,3 +69,42 @@ rule export_evidence:
         "Writing {output.csv}"
     script:
         "../workflow/scripts/export_table.py"
+
+
+rule export_origins:
+    """Who wrote the memory's entries and the queries: rules, a model, a repair call, or the fallback."""
+    input:
+        database=rules.collect_scores.output,
+        query=sql("origins"),
+    output:
+        csv=f"{RESULTS}/origins.csv",
+        md=f"{RESULTS}/origins.md",
+    log:
+        f"{RESULTS}/logs/export_origins.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_table"),
+        code=PLAN.code("export_table"),
+        title="Origin of memory entries and queries",
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table.py"
+
+
+rule export_methods:
+    """Effective settings of every method of the run."""
+    output:
+        f"{RESULTS}/methods.yaml",
+    log:
+        f"{RESULTS}/logs/export_methods.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_methods"),
+        code=PLAN.code("export_methods"),
+    message:
+        "Writing {output}"
+    script:
+        "../workflow/scripts/export_methods.py"

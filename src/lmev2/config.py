@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from lmev2.memory.settings import Method, RenderSettings
 from lmev2.models.settings import ControllerSettings, EmbedderSettings, JudgeSettings, ReaderSettings
-from lmev2.pools.settings import EventSettings, NoteSettings
+from lmev2.pools.settings import ChunkSettings, EventSettings, NoteSettings
 from lmev2.settings import Settings
 
 Tier = Literal["small", "medium"]
@@ -60,9 +60,10 @@ class ShardSettings(Settings):
 
 
 class PoolSettings(Settings):
-    """How pools are made: radius of a raw-state slice in states, the notes, and the events."""
+    """How pools are made: radius of a raw-state slice in states, state chunks, notes, events."""
 
     slice_radius: Annotated[int, Field(ge=0)] = 1
+    chunk: ChunkSettings = ChunkSettings()
     note: NoteSettings = NoteSettings()
     event: EventSettings = EventSettings()
 

@@ -1,10 +1,13 @@
-"""LanceDB index of a pool, and exact search within a haystack.
+"""LanceDB index of a pool: exact vector search within a haystack, and full-text search where entries have a text.
 
 Search is a full scan of the entries of the haystack's trajectories (no approximate index), so its result equals a
 brute-force cosine ranking. LanceDB computes distances in 32 bits and orders ties arbitrarily; candidates are therefore
 scored again in 64 bits, with a
 margin wide enough to hold everything that could belong to the result, and ties are broken by haystack order, then by
 state.
+
+Full-text search is LanceDB's BM25 over stemmed English words. It is exact, too, but a word's rarity and the mean length
+are those of the whole index, not of the haystack.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +31,8 @@ from lmev2.rows import EMBEDDING, POOL_ENTRY, read_rows
 
 if TYPE_CHECKING:
     from lancedb import DBConnection
-    from lancedb.query import LanceVectorQueryBuilder
+    from lancedb.query import LanceQueryBuilder, LanceVectorQueryBuilder
+    from lancedb.table import Table
 
 _TABLE = "entries"
 # 32-bit cosine distances may be about 1e-6 off; within this margin they do not decide the order.
@@ -49,7 +54,12 @@ def _connect(folder: Path) -> DBConnection:
 
 @dataclass(frozen=True)
 class Hit:
-    """A pool entry found by a search; ``score`` is its cosine similarity."""
+    """A pool entry found by a search.
+
+    Attributes:
+        score: cosine similarity with the query's vector.
+        text_score: BM25 of the query's words; 0 for an entry that was not searched by words.
+    """
 
     entry_id: str
     trajectory_id: str
@@ -58,6 +68,7 @@ class Hit:
     center_state: int
     payload: dict[str, Any]
     score: float
+    text_score: float = 0.0
 
 
 def build_index(
@@ -68,7 +79,8 @@ def build_index(
     Pool shard i and embedding shard i must hold the same entries in the same order.
 
     Returns:
-        The manifest: pool, entries, dimension and ``digest``, a SHA-256 over ids, payloads and vectors.
+        The manifest: pool, number of entries and of entries with a text, dimension, and ``digest``, a SHA-256 over
+        ids, payloads, texts and vectors.
 
     Raises:
         PoolIndexError: a shard and its embeddings do not agree.
@@ -84,31 +96,47 @@ def build_index(
             pa.field("last_state", pa.int32()),
             pa.field("center_state", pa.int32()),
             pa.field("payload", pa.string()),
+            pa.field("text", pa.string()),
             pa.field("vector", pa.list_(pa.float32(), dimension)),
         ]
     )
     digest = hashlib.sha256()
-    counter = [0]
+    counts = Counter[str]()
     mismatches: list[PoolIndexError] = []  # LanceDB wraps what its input iterator raises into a RuntimeError
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
             for pool_file, embedding_file in zip(pool_files, embedding_files, strict=True):
-                yield from _joined_batches(pool_file, embedding_file, schema, digest, counter)
+                yield from _joined_batches(pool_file, embedding_file, schema, digest, counts)
         except PoolIndexError as error:
             mismatches.append(error)
             raise
 
     database = _connect(target)
     try:
-        database.create_table(_TABLE, data=pa.RecordBatchReader.from_batches(schema, batches()), mode="overwrite")
+        reader = pa.RecordBatchReader.from_batches(schema, batches())
+        table = database.create_table(_TABLE, data=reader, mode="overwrite")
     except RuntimeError:
         if mismatches:
             raise mismatches[0] from None
         raise
-    facts = {"pool": pool, "entries": counter[0], "dimension": dimension, "digest": digest.hexdigest()}
+    if counts["texts"]:
+        _index_words(table)
+    facts = {
+        "pool": pool,
+        "entries": counts["entries"],
+        "texts": counts["texts"],
+        "dimension": dimension,
+        "digest": digest.hexdigest(),
+    }
     manifest.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     return facts
+
+
+def _index_words(table: Table) -> None:
+    from lancedb.index import FTS
+
+    table.create_index("text", config=FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True))
 
 
 def _dimension(embedding_files: Sequence[Path]) -> int:
@@ -122,12 +150,12 @@ def _dimension(embedding_files: Sequence[Path]) -> int:
 
 
 def _joined_batches(
-    pool_file: Path, embedding_file: Path, schema: pa.Schema, digest: Any, counter: list[int]
+    pool_file: Path, embedding_file: Path, schema: pa.Schema, digest: Any, counts: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
     entries = read_rows(pool_file, POOL_ENTRY)
     with pq.ParquetFile(embedding_file) as file:
         for batch in file.iter_batches(batch_size=1024):
-            payloads = []
+            payloads, texts = [], []
             for entry_id in batch.column("entry_id").to_pylist():
                 entry = next(entries, None)
                 if entry is None or entry["entry_id"] != entry_id:
@@ -136,15 +164,18 @@ def _joined_batches(
                         f"found {entry_id}; delete both and run again"
                     )
                 payloads.append(entry["payload"])
-                digest.update(f"{entry_id}\n{entry['payload']}\n".encode())
+                texts.append(entry["text"])
+                digest.update(f"{entry_id}\n{entry['payload']}\n{entry['text'] or ''}\n".encode())
             flat = batch.column("vector").flatten().to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
             digest.update(flat.tobytes())
-            counter[0] += len(payloads)
-            columns = [batch.column(name) for name in schema.names if name not in ("payload", "vector")]
+            counts["entries"] += len(payloads)
+            counts["texts"] += sum(text is not None for text in texts)
+            columns = [batch.column(name) for name in schema.names if name not in ("payload", "text", "vector")]
             vectors = pa.FixedSizeListArray.from_arrays(
                 pa.array(flat, pa.float32()), schema.field("vector").type.list_size
             )
-            yield pa.RecordBatch.from_arrays([*columns, pa.array(payloads, pa.string()), vectors], schema=schema)
+            written = [pa.array(values, pa.string()) for values in (payloads, texts)]
+            yield pa.RecordBatch.from_arrays([*columns, *written, vectors], schema=schema)
     if (left := next(entries, None)) is not None:
         raise PoolIndexError(
             f"{embedding_file} lacks entry {left['entry_id']} of {pool_file}; delete both and run again"
@@ -182,13 +213,56 @@ class PoolIndex:
         """All entries of the haystack's trajectories, in haystack order, then by state; scores are 0."""
         if not haystack:
             return []
-        columns = [name for name in self._table.schema.names if name != "vector"]
+        columns = [name for name in self._table.schema.names if name not in ("text", "vector")]
         found = self._scan(lambda: self._table.search().where(_within(haystack)).select(columns).limit(None).to_arrow())
         position = {name: number for number, name in enumerate(haystack)}
         rows = sorted(
             found.to_pylist(), key=lambda row: (position[row["trajectory_id"]], row["center_state"], row["entry_id"])
         )
         return [Hit(**{**row, "payload": json.loads(row["payload"])}, score=0.0) for row in rows]
+
+    def candidates(self, vector: npt.NDArray[np.float32], haystack: Sequence[str], k: int) -> list[Hit]:
+        """As :meth:`search`, for a ranking that is fused with others: of entries that tie at its end all are left out
+        or, if less than half of k were left, all taken, so that the order never varies and no long tie is read for
+        the last places."""
+        if not haystack or k <= 0:
+            return []
+        query = self._nearest(vector).where(_within(haystack), prefilter=True).bypass_vector_index()
+        return _rank(self._without_tied_end(query, "_distance", k), vector, haystack)
+
+    def text_candidates(self, text: str, vector: npt.NDArray[np.float32], haystack: Sequence[str], k: int) -> list[Hit]:
+        """The haystack's entries that share most words with a text (BM25), best first.
+
+        Ties stand in haystack order, then by state; entries that tie at the end are treated as in :meth:`candidates`.
+
+        Args:
+            text: what is searched; every word counts, in any order, and nothing in it is syntax.
+            vector: the text's vector, for the hits' cosine similarity.
+
+        Raises:
+            PoolIndexError: the entries have no text, or the index cannot be read.
+        """
+        from lancedb.query import MatchQuery
+
+        if not self.manifest["texts"]:
+            raise PoolIndexError(f"the entries of {self._folder} have no text to search; {self._advice}")
+        if not haystack or k <= 0:
+            return []
+        query = self._table.search(MatchQuery(text, "text"), query_type="fts")
+        found = self._without_tied_end(query.where(_within(haystack), prefilter=True), "_score", k)
+        return sorted(_rank(found, vector, haystack), key=lambda hit: -hit.text_score)
+
+    def _without_tied_end(self, query: LanceQueryBuilder, column: str, k: int) -> pa.Table:
+        limit = k + 1
+        while True:
+            found = self._scan(query.limit(limit).to_arrow)
+            if len(found) < limit:
+                return found
+            values = found.column(column).to_numpy().astype(np.float64)
+            kept = np.abs(values - values[-1]) > _MARGIN
+            if 2 * int(kept.sum()) >= k:
+                return found.filter(pa.array(kept))
+            limit *= 4
 
     def _scan(self, read: Callable[[], pa.Table]) -> pa.Table:
         try:
@@ -218,9 +292,7 @@ class PoolIndex:
             return []
         limit = k + _SPARE
         while True:
-            query = (
-                self._nearest(vector).where(_within(haystack), prefilter=True).bypass_vector_index().limit(limit)
-            )
+            query = self._nearest(vector).where(_within(haystack), prefilter=True).bypass_vector_index().limit(limit)
             found = self._scan(query.to_arrow)
             distances = found.column("_distance").to_numpy()
             if len(distances) < limit or distances[-1] - distances[k - 1] > _MARGIN:
@@ -234,16 +306,27 @@ def _within(haystack: Sequence[str]) -> str:
 
 
 def _rank(found: pa.Table, vector: npt.NDArray[np.float32], haystack: Sequence[str]) -> list[Hit]:
-    rows = found.drop_columns(["_distance", "vector"]).to_pylist()
+    extra = [name for name in ("_distance", "_score", "text", "vector") if name in found.column_names]
+    rows = found.drop_columns(extra).to_pylist()
     if not rows:
         return []
     matrix = found.column("vector").combine_chunks().flatten().to_numpy().reshape(len(rows), -1)
     scores = cosine(matrix, vector)
     position = {name: number for number, name in enumerate(haystack)}
+    words = found.column("_score").to_pylist() if "_score" in found.column_names else [0.0] * len(rows)
     order = sorted(
-        range(len(rows)), key=lambda i: (-scores[i], position[rows[i]["trajectory_id"]], rows[i]["center_state"])
+        range(len(rows)),
+        key=lambda i: (
+            -scores[i],
+            position[rows[i]["trajectory_id"]],
+            rows[i]["center_state"],
+            rows[i]["entry_id"],
+        ),
     )
-    return [Hit(**{**rows[i], "payload": json.loads(rows[i]["payload"])}, score=float(scores[i])) for i in order]
+    return [
+        Hit(**{**rows[i], "payload": json.loads(rows[i]["payload"])}, score=float(scores[i]), text_score=words[i])
+        for i in order
+    ]
 
 
 def cosine(matrix: npt.NDArray[np.float32], vector: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:

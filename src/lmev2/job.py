@@ -70,6 +70,10 @@ class Job:
         """The data root's folder."""
         return self._plan.data_root
 
+    def path(self, value: str) -> str:
+        """A configured path with ``{pipeline}`` filled in."""
+        return self._plan.path(value)
+
     @property
     def cache(self) -> CallCache:
         """The call cache of the run."""
@@ -91,7 +95,7 @@ class Job:
 
     def embedder(self) -> EmbeddingBackend:
         """The embedding model of ``spec``."""
-        return make_embedder(EmbedderSettings.model_validate(self._role("embedder")), self.cache)
+        return make_embedder(EmbedderSettings.model_validate(self._role("embedder")), self.cache, self._threads)
 
     def _role(self, role: str) -> dict[str, Any]:
         spec = {name: value for name, value in self.spec[role].items() if name != "stamps"}

@@ -7,25 +7,20 @@ docstrings and formatting therefore rerun nothing; a changed function reruns wha
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import os
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lmev2.config import Config, ConfigError
 from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, QUESTION_IMAGES_FOLDER, haystack_file
 from lmev2.data.screenshots import find_bundles
-from lmev2.memory.settings import PluginMethod, RagMethod
+from lmev2.fingerprint import code_fingerprint
 from lmev2.memory.plugin_source import source_stamp
+from lmev2.memory.settings import PluginMethod, RagMethod
 from lmev2.models.cache import canonical_json
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.shards import shard_names
-
-_PACKAGE = "lmev2"
-_SOURCE = Path(__file__).resolve().parent
 
 # Which library modules do a rule's work; `code` covers them and everything that they import.
 MODULES: dict[str, tuple[str, ...]] = {
@@ -34,6 +29,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "ingest_dataset": ("lmev2.data.ingest",),
     "select_questions": ("lmev2.data.selection", "lmev2.rows"),
     "build_raw_state": ("lmev2.pools.raw_state", "lmev2.data.store", "lmev2.shards"),
+    "build_center_state": ("lmev2.pools.raw_state", "lmev2.data.store", "lmev2.shards"),
+    "build_state_chunk": ("lmev2.pools.state_chunk", "lmev2.data.store", "lmev2.shards"),
     "generate_note": ("lmev2.pools.note_jobs", "lmev2.data.store", "lmev2.shards"),
     "generate_event": ("lmev2.pools.event_jobs", "lmev2.data.store", "lmev2.shards"),
     "embed_pool": ("lmev2.pools.embed",),
@@ -43,6 +40,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "score_answers": ("lmev2.scoring.score",),
     "collect_scores": ("lmev2.tables.database",),
     "export_table": ("lmev2.tables.export",),
+    "export_methods": ("lmev2.tables.methods",),
     "plot_table2": ("lmev2.report.figures",),
 }
 ROLES = ("reader", "judge", "controller", "embedder")
@@ -75,82 +73,6 @@ _FREE = ("wordllama", "scripted", "rules")
 CALL_MECHANICS = {"timeout_s", "retries", "concurrency", "endpoint", "batch_size"}
 # Settings that may name a file on disk; its size and time of change stand for its content.
 _FILE_SETTINGS = ("file", "tokenizer", "script")
-
-
-def code_fingerprint(*modules: str) -> str:
-    """SHA-256 over the syntax trees, without docstrings, of library modules and all library modules they import.
-
-    Args:
-        modules: dotted names inside the package, such as ``lmev2.reader``.
-
-    Raises:
-        ModuleNotFoundError: there is no such module in the package.
-    """
-    digest = hashlib.sha256()
-    for name in sorted(set().union(*(_import_closure(module) for module in modules))):
-        digest.update(f"{name}\n{_syntax_digest(name)}\n".encode())
-    return digest.hexdigest()[:16]
-
-
-def _module_file(name: str) -> Path | None:
-    path = _SOURCE.joinpath(*name.split(".")[1:])
-    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
-        if name.split(".")[0] == _PACKAGE and candidate.is_file():
-            return candidate
-    return None
-
-
-@cache
-def _tree(name: str) -> ast.Module:
-    path = _module_file(name)
-    if path is None:
-        raise ModuleNotFoundError(f"no module {name} below {_SOURCE}")
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-
-
-@cache
-def _syntax_digest(name: str) -> str:
-    return hashlib.sha256(_outline(_tree(name)).encode()).hexdigest()
-
-
-def _outline(node: object) -> str:
-    """A syntax tree as text: no positions, no docstrings, and no empty fields, which differ between Python versions."""
-    if isinstance(node, list):
-        return "[" + ",".join(_outline(item) for item in node) + "]"
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
-    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        fields["body"] = [item for item in node.body if not _is_docstring(item)]
-    return f"{type(node).__name__}({','.join(f'{name}={_outline(value)}' for name, value in fields.items())})"
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-@cache
-def _direct_imports(name: str) -> frozenset[str]:
-    found: set[str] = set()
-    for node in ast.walk(_tree(name)):
-        if isinstance(node, ast.Import):
-            candidates = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            candidates = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        found.update(candidate for candidate in candidates if _module_file(candidate) is not None)
-    return frozenset(found)
-
-
-def _import_closure(module: str) -> set[str]:
-    todo, seen = [module], set()
-    while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen.add(name)
-            todo.extend(_direct_imports(name))
-    return seen
 
 
 class Plan:
@@ -288,18 +210,20 @@ class Plan:
     def _backend(self, role: str) -> str:
         return str(getattr(self.config.models, role).backend)
 
+    def role(self, name: str) -> dict[str, Any]:
+        """A model role's settings without the mechanics of calling it, and a stamp of every file on disk that they
+        name."""
+        settings: ChatSettings | EmbedderSettings = getattr(self.config.models, name)
+        if settings.backend == "rules":
+            return {"backend": "rules", "model": settings.model}  # nothing else matters where no model is called
+        spec = settings.model_dump(mode="json", exclude=CALL_MECHANICS)
+        spec |= {name: self.path(spec[name]) for name in _FILE_SETTINGS if spec.get(name)}
+        stamps = {name: _stamp(spec[name]) for name in _FILE_SETTINGS if spec.get(name) and Path(spec[name]).is_file()}
+        return spec | ({"stamps": stamps} if stamps else {})
+
     def spec(self, rule: str, wildcards: Mapping[str, str] | None = None) -> str:
         """The ``spec`` param of a rule's job: canonical JSON."""
         return canonical_json(_SPECS[rule](self, dict(wildcards or {})))
-
-
-def role_spec(settings: ChatSettings | EmbedderSettings) -> dict[str, Any]:
-    """A role's settings without the mechanics of calling it, and a stamp of every file on disk that they name."""
-    if settings.backend == "rules":
-        return {"backend": "rules", "model": settings.model}  # nothing else matters where no model is called
-    spec = settings.model_dump(mode="json", exclude=CALL_MECHANICS)
-    stamps = {name: _stamp(spec[name]) for name in _FILE_SETTINGS if spec.get(name) and Path(spec[name]).is_file()}
-    return spec | ({"stamps": stamps} if stamps else {})
 
 
 def _stamp(path: str) -> list[int]:
@@ -319,6 +243,10 @@ def _raw_state_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     return {"shard": wildcards["shard"], "radius": plan.config.pools.slice_radius}
 
 
+def _chunk_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    return _raw_state_spec(plan, wildcards) | {"chunk": plan.config.pools.chunk.model_dump(mode="json")}
+
+
 def _note_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     return _controlled(plan, wildcards, "note", "literal_chars", "title_chars", "procedure_chars", "hint_chars")
 
@@ -331,11 +259,11 @@ def _controlled(plan: Plan, wildcards: dict[str, str], pool: str, *of_rules: str
     """Settings of a pool that the controller writes: those of the rules (``of_rules``) or those of the model."""
     settings = getattr(plan.config.pools, pool).model_dump(mode="json")
     kept = {name: value for name, value in settings.items() if (name in of_rules) != plan.has_controller()}
-    return {"shard": wildcards["shard"], pool: kept, "controller": role_spec(plan.config.models.controller)}
+    return {"shard": wildcards["shard"], pool: kept, "controller": plan.role("controller")}
 
 
 def _embed_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    settings = role_spec(plan.config.models.embedder)
+    settings = plan.role("embedder")
     del settings["query_instruction"]  # documents have no prefix
     return {"pool": wildcards["pool"], "shard": wildcards["shard"], "embedder": settings}
 
@@ -357,9 +285,9 @@ def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     settings = plan.config.methods[wildcards["method"]]
     if isinstance(settings, RagMethod):
         spec["render"] = plan.config.render.model_dump(mode="json")
-        spec["embedder"] = role_spec(plan.config.models.embedder)
+        spec["embedder"] = plan.role("embedder")
         if settings.uses_controller():
-            spec["controller"] = role_spec(plan.config.models.controller)
+            spec["controller"] = plan.role("controller")
     if isinstance(settings, PluginMethod):
         spec["source"] = source_stamp(settings.class_, plan.plugin_folder(settings))
     return spec
@@ -369,7 +297,7 @@ def _read_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     return {
         "name": wildcards["method"],
         "tier": wildcards["tier"],
-        "reader": role_spec(plan.config.models.reader),
+        "reader": plan.role("reader"),
         "allow": plan.config.errors.allow,
     }
 
@@ -378,7 +306,7 @@ def _score_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     return {
         "name": wildcards["method"],
         "tier": wildcards["tier"],
-        "judge": role_spec(plan.config.models.judge),
+        "judge": plan.role("judge"),
         "allow": plan.config.errors.allow,
     }
 
@@ -391,9 +319,16 @@ def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
             for name in run.methods
         ],
         "tiers": list(run.tiers),
-        "models": {role: role_spec(getattr(plan.config.models, role)) for role in ROLES},
+        "models": {role: plan.role(role) for role in ROLES},
         "settings": plan.config.model_dump(mode="json", include={"run", "pools", "methods", "render", "errors"}),
         "data_root": plan.config.data.root,
+    }
+
+
+def _methods_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
+    return {
+        "methods": {name: plan.config.methods[name].model_dump(mode="json") for name in plan.config.run.methods},
+        "render": plan.config.render.model_dump(mode="json"),
     }
 
 
@@ -407,6 +342,8 @@ _SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "ingest_dataset": _ingest_spec,
     "select_questions": _select_spec,
     "build_raw_state": _raw_state_spec,
+    "build_center_state": _raw_state_spec,
+    "build_state_chunk": _chunk_spec,
     "generate_note": _note_spec,
     "generate_event": _event_spec,
     "embed_pool": _embed_spec,
@@ -416,5 +353,6 @@ _SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "score_answers": _score_spec,
     "collect_scores": _collect_spec,
     "export_table": _nothing,
+    "export_methods": _methods_spec,
     "plot_table2": _nothing,
 }

@@ -42,5 +42,5 @@ def test_an_embedding_endpoint_answers(tmp_path: Path) -> None:
         tokenizer=os.environ.get(f"{endpoint}_TOKENIZER", model),
         dimension=int(os.environ.get(f"{endpoint}_DIMENSION", "4096")),
     )
-    vector = make_embedder(settings, CallCache(tmp_path)).embed_query("order status")
+    vector = make_embedder(settings, CallCache(tmp_path), threads=1).embed_query("order status")
     assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-3)

@@ -61,6 +61,16 @@ def test_states_are_inclusive_and_bounded(store: StateStore, root: DataRoot) -> 
             store.states(name, first, last)
 
 
+def test_facts_of_a_trajectory_need_no_states(store: StateStore, root: DataRoot) -> None:
+    for raw in root.trajectories:
+        facts = store.facts(raw["id"])
+        assert (facts["goal"], facts["outcome"], facts["state_count"]) == (raw["goal"], raw["outcome"], 5)
+        with pytest.raises(TypeError):
+            facts["goal"] = "another"  # type: ignore[index]
+    with pytest.raises(KeyError, match="no trajectory 'absent' among the 10 that were ingested"):
+        store.facts("absent")
+
+
 def test_unknown_trajectories_are_refused(store: StateStore) -> None:
     with pytest.raises(KeyError, match="no trajectory 'ghost' among the 10"):
         store.trajectory("ghost")

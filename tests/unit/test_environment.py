@@ -33,7 +33,19 @@ def test_locks_hold_every_pin_with_hashes(project: Path, metadata: dict[str, Any
     dev = locked(project / "envs" / "requirements-dev.lock")
     assert set(metadata["dependencies"]) <= run
     assert run | set(metadata["optional-dependencies"]["dev"]) <= dev
-    for name in ("requirements.lock", "requirements-dev.lock", "uv.lock", "build.lock"):
+    for name in ("requirements.lock", "requirements-dev.lock", "requirements-gpu.lock", "uv.lock", "build.lock"):
         text = (project / "envs" / name).read_text(encoding="utf-8")
         assert text.count("==") <= text.count("--hash=sha256:"), name
         assert "://" not in text, name
+
+
+def test_the_extra_fits_into_the_environment(project: Path, metadata: dict[str, Any]) -> None:
+    """PyTorch comes with the extra only, and nothing that the other locks hold has another version in its lock."""
+    run = locked(project / "envs" / "requirements.lock")
+    dev = locked(project / "envs" / "requirements-dev.lock")
+    extra = locked(project / "envs" / "requirements-gpu.lock")
+    pins = set(metadata["optional-dependencies"]["gpu"])
+    assert run | pins <= extra
+    assert not {pin.split("==")[0] for pin in dev} & {pin.split("==")[0] for pin in pins}
+    known = {pin.split("==")[0] for pin in dev}
+    assert {pin for pin in extra if pin.split("==")[0] in known} <= dev

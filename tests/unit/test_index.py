@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,14 @@ from lmev2.index import PoolIndex, PoolIndexError, build_index, cosine
 from lmev2.rows import EMBEDDING, POOL_ENTRY, write_rows
 
 
-def make_index(folder: Path, vectors: dict[str, npt.NDArray[np.float32]], shards: int = 2) -> PoolIndex:
-    """An index of slices: ``vectors`` maps a trajectory to its (states, dimension) matrix."""
+def make_index(
+    folder: Path,
+    vectors: dict[str, npt.NDArray[np.float32]],
+    shards: int = 2,
+    texts: dict[tuple[str, int], str] | None = None,
+) -> PoolIndex:
+    """An index of slices: ``vectors`` maps a trajectory to its (states, dimension) matrix, ``texts`` a state to what
+    is searched by words."""
     pools, embeddings = [], []
     for shard in range(shards):
         names = sorted(vectors)[shard::shards]
@@ -35,7 +42,10 @@ def make_index(folder: Path, vectors: dict[str, npt.NDArray[np.float32]], shards
             pools[-1],
             POOL_ENTRY,
             (
-                {**row, "pool": "raw_state", "payload": json.dumps({"n": row["center_state"]}), "origin": "rules"}
+                row
+                | {"pool": "raw_state", "payload": json.dumps({"n": row["center_state"]})}
+                | {"origin": "rules", "images_left_out": 0}
+                | {"text": None if texts is None else texts[str(row["trajectory_id"]), int(str(row["center_state"]))]}
                 for row in rows
             ),
         )
@@ -132,3 +142,87 @@ def test_a_missing_or_mismatched_index_is_named(tmp_path: Path) -> None:
     (tmp_path / "raw_state.json").write_text(json.dumps({"entries": 4, "digest": ""}))
     with pytest.raises(PoolIndexError, match="holds 5 entries, its manifest says 4"):
         PoolIndex(tmp_path / "raw_state.lance", tmp_path / "raw_state.json")
+
+
+def test_entries_come_in_haystack_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    index = make_index(tmp_path, {name: unit(rng, 2, 8) for name in ("a", "b", "c")})
+    found = index.entries(["c", "a"])
+    assert [(hit.trajectory_id, hit.center_state) for hit in found] == [("c", 0), ("c", 1), ("a", 0), ("a", 1)]
+    assert found[1].payload == {"n": 1} and found[1].score == 0.0
+    assert index.entries([]) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_candidates_are_the_start_of_the_search(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = {f"t{i}": unit(rng, 6, 16) for i in range(8)}
+    vectors["t3"][:] = vectors["t3"][0]
+    index = make_index(tmp_path, vectors)
+    for k in (3, 10, 60):
+        query, haystack = unit(rng, 1, 16)[0], list(rng.permutation(sorted(vectors)))
+        found = index.candidates(query, haystack, k)
+        assert found == index.search(query, haystack, len(found))
+        assert len(found) == 48 if k >= 48 else len(found) >= k // 2
+
+
+def test_candidates_take_a_tie_whole_rather_than_nothing(tmp_path: Path) -> None:
+    same = unit(np.random.default_rng(5), 1, 16)[0]
+    vectors = {f"t{i}": np.tile(same, (10, 1)) for i in range(6)}
+    found = make_index(tmp_path, vectors).candidates(same, sorted(vectors), 10)
+    expected = [(f"t{i}", state) for i in range(6) for state in range(10)]
+    assert [(hit.trajectory_id, hit.center_state) for hit in found] == expected
+
+
+WORDS = ["ledger", "parcel", "velvet", "anchor", "copper", "window", "harbor", "saddl", "tunnel", "marbl"]
+
+
+def bm25(texts: dict[tuple[str, int], str], query: str) -> dict[tuple[str, int], float]:
+    """BM25 with the usual constants over all texts; the words of the test are their own stems."""
+    documents = {key: text.split() for key, text in texts.items()}
+    mean = sum(map(len, documents.values())) / len(documents)
+    scores = dict.fromkeys(documents, 0.0)
+    for word in query.split():
+        holding = sum(word in document for document in documents.values())
+        rarity = math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5))
+        for key, document in documents.items():
+            count = document.count(word)
+            scores[key] += rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * len(document) / mean))
+    return scores
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_search_by_words_equals_brute_force_bm25(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = {f"t{i}": unit(rng, 5, 8) for i in range(12)}
+    texts = {
+        (name, state): " ".join(rng.choice(WORDS, int(rng.integers(3, 30)))) for name in vectors for state in range(5)
+    }
+    index = make_index(tmp_path, vectors, texts=texts)
+    for _ in range(5):
+        query = " ".join(rng.choice(WORDS, 3, replace=False))
+        haystack = [str(name) for name in rng.permutation(sorted(vectors))[:7]]
+        expected = bm25(texts, query)
+        found = index.text_candidates(query, vectors["t0"][0], haystack, 100)
+        matching = {key for key, text in texts.items() if key[0] in haystack and set(query.split()) & set(text.split())}
+        assert {(hit.trajectory_id, hit.center_state) for hit in found} == matching
+        assert [hit.text_score for hit in found] == sorted((hit.text_score for hit in found), reverse=True)
+        for hit in found:
+            assert hit.text_score == pytest.approx(expected[hit.trajectory_id, hit.center_state], rel=1e-5)
+            exact = cosine(vectors[hit.trajectory_id][[hit.center_state]], vectors["t0"][0])[0]
+            assert hit.score == pytest.approx(exact)
+
+
+def test_nothing_in_a_searched_text_is_syntax(tmp_path: Path) -> None:
+    vectors = {"t0": unit(np.random.default_rng(1), 2, 8)}
+    index = make_index(tmp_path, vectors, texts={("t0", 0): "copper window", ("t0", 1): "velvet"})
+    for query in ('"copper" AND (window', "copper:velvet~2 -window", "copper*^3 'window", "+velvet\\ [a TO b]"):
+        assert index.text_candidates(query, vectors["t0"][0], ["t0"], 5), query
+    assert index.text_candidates("the of ?!", vectors["t0"][0], ["t0"], 5) == []
+
+
+def test_searching_words_of_entries_without_text_is_an_error(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    index = make_index(tmp_path, {"t0": unit(rng, 2, 8)})
+    with pytest.raises(PoolIndexError, match="no text"):
+        index.text_candidates("copper", unit(rng, 1, 8)[0], ["t0"], 5)

@@ -10,112 +10,44 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dataroot import make_data_root
+from memoryworld import (
+    DIMENSION,
+    NONE_SPEC,
+    Spec,
+    World,
+    ignore,
+    make_embedder,
+    make_spec,
+    nearest,
+    open_world,
+    query_of,
+    texts_of,
+)
 
-from lmev2.data.ingest import ingest_dataset
-from lmev2.data.store import StateStore
-from lmev2.index import PoolIndex, build_index, cosine
 from lmev2.memory.base import ContextItem, MemoryContext, MemoryQuery
+from lmev2.memory.families import open_memory
 from lmev2.memory.none import NoMemory
-from lmev2.memory.query import open_memory, query_rows
-from lmev2.memory.rag import RagMemory
+from lmev2.memory.query import haystack_digest, prompt_digests, query_rows, questions_of_shard
 from lmev2.memory.settings import RenderSettings
 from lmev2.models.cache import CallCache
 from lmev2.models.scripted import ScriptedEmbedder
 from lmev2.models.settings import EmbedderSettings
 from lmev2.models.stopwatch import account
 from lmev2.models.types import ModelCallError
-from lmev2.pools.embed import embedding_rows
-from lmev2.pools.note import NOTE_POOLS, build_notes
+from lmev2.pools.note import NOTE_POOLS
 from lmev2.pools.raw_state import embedded_text, raw_state_entries
-from lmev2.pools.settings import NoteSettings
-from lmev2.rows import CONTEXT, EMBEDDING, HAYSTACK, POOL_ENTRY, QUESTION, read_rows, write_rows
+from lmev2.prompts import Prompt
+from lmev2.rows import CONTEXT, read_rows, write_rows
+from lmev2.shards import shard_names
 
-DIMENSION = 64
 TABLES = (*NOTE_POOLS, "raw_state")
-Spec = dict[str, Any]
-
-
-def ignore(done: int, total: int) -> None:
-    pass
-
-
-def make_embedder(dimension: int = DIMENSION) -> ScriptedEmbedder:
-    return ScriptedEmbedder(EmbedderSettings(backend="scripted", model="scripted", dimension=dimension))
-
-
-def make_spec(**method: Any) -> Spec:
-    """Settings of a query job, as the workflow gives them."""
-    row = {"family": "rag", "pools": ["note", "raw_state"], "queries": "question", "top_k": {"raw_state": 3, "note": 2}}
-    return {
-        "name": "rag",
-        "tier": "medium",
-        "shard": "000-of-001",
-        "method": row | method,
-        "render": {"mode": "focused", "slice_chars": 400, "note_chars": 200},
-        "embedder": {"backend": "scripted", "model": "scripted", "dimension": DIMENSION},
-        "code": "c1",
-    }
-
-
-NONE_SPEC: Spec = {"name": "none", "tier": "small", "shard": "000-of-001", "method": {"family": "none"}}
-
-
-@dataclasses.dataclass(frozen=True)
-class World:
-    """An ingested data root with its pools in indexes."""
-
-    store: StateStore
-    indexes: dict[str, PoolIndex]
-    questions: list[dict[str, Any]]
-    haystacks: dict[str, list[str]]
-    notes: list[dict[str, Any]]
-
-    def memory(self, **method: Any) -> RagMemory:
-        memory = open_memory(make_spec(**method), self.indexes, self.store, make_embedder)
-        assert isinstance(memory, RagMemory)
-        return memory
+DIGESTS = {"raw_state": "d1"}
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("world")
-    root = make_data_root(folder / "root", trajectories=8, states=4, questions=14)
-    data = folder / "data"
-    ingest_dataset(root.path, data, ["medium"])
-    with StateStore(data / "states.parquet", data / "trajectories.parquet") as store:
-        runs = [store.trajectory(name) for name in store.trajectory_ids]
-        notes = [entry for run in runs for entry in build_notes(run, NoteSettings())]
-        entries = {pool: [entry for entry in notes if entry["pool"] == pool] for pool in NOTE_POOLS}
-        entries["raw_state"] = [entry for run in runs for entry in raw_state_entries(run, 1)]
-        indexes = {}
-        for table, rows in entries.items():
-            pool, vectors = folder / f"{table}.parquet", folder / f"{table}-vectors.parquet"
-            write_rows(pool, POOL_ENTRY, rows)
-            write_rows(vectors, EMBEDDING, embedding_rows(rows, store, make_embedder(), ignore))
-            build_index(table, [pool], [vectors], folder / f"{table}.lance", folder / f"{table}.json")
-            indexes[table] = PoolIndex(folder / f"{table}.lance", folder / f"{table}.json")
-        haystacks = {
-            row["question_id"]: row["trajectory_ids"] for row in read_rows(data / "haystacks.parquet", HAYSTACK)
-        }
-        yield World(store, indexes, list(read_rows(data / "questions.parquet", QUESTION)), haystacks, notes)
-
-
-def query_of(world: World, number: int = 0) -> MemoryQuery:
-    question = world.questions[number]
-    return MemoryQuery(question["question"], None, tuple(world.haystacks[question["question_id"]]))
-
-
-def texts_of(context: MemoryContext, pool: str) -> list[ContextItem]:
-    return [item for item in context.items if item.type == "text" and item.pool == pool]
-
-
-def nearest(texts: Mapping[Any, str], query: str, k: int) -> list[Any]:
-    """Brute force: the keys of the texts most similar to a query, ties in the given order."""
-    embedder = make_embedder()
-    scores = cosine(embedder.embed_documents(list(texts.values())), embedder.embed_query(query))
-    ranked = sorted(zip(texts, scores, strict=True), key=lambda pair: -pair[1])
-    return [key for key, _ in ranked[:k]]
+    with open_world(tmp_path_factory.mktemp("world")) as found:
+        yield found
 
 
 @pytest.mark.parametrize("pools", [["note", "raw_state"], ["raw_state", "note"]])
@@ -183,9 +115,9 @@ def test_an_empty_question_searches_nothing(world: World, text: str) -> None:
             raise AssertionError("an empty question was embedded")
 
     settings = EmbedderSettings(backend="scripted", model="scripted", dimension=DIMENSION)
-    memory = open_memory(make_spec(), world.indexes, world.store, lambda: Refusing(settings))
+    memory = open_memory(make_spec(), world.tools(lambda: Refusing(settings)))
     context = memory.query(MemoryQuery(text, None, query_of(world).haystack))
-    assert (list(context.items), context.queries) == ([], {})
+    assert (list(context.items), context.queries) == ([], {"note": [], "raw_state": []})
     with pytest.raises(AssertionError, match="was embedded"):
         memory.query(query_of(world))
 
@@ -193,21 +125,21 @@ def test_an_empty_question_searches_nothing(world: World, text: str) -> None:
 def test_an_index_of_another_dimension_is_refused_when_the_memory_opens(world: World) -> None:
     message = "index 'procedure_note' has 64 dimensions, the embedder scripted 32"
     with pytest.raises(ValueError, match=message):
-        open_memory(make_spec(), world.indexes, world.store, lambda: make_embedder(32))
+        open_memory(make_spec(), world.tools(lambda: make_embedder(32)))
 
 
 def test_a_missing_index_is_named(world: World) -> None:
-    indexes = {name: index for name, index in world.indexes.items() if name != "hint_note"}
-    with pytest.raises(ValueError, match=r"searches 'hint_note', but only \['procedure_note', 'raw_state'\] are open"):
-        open_memory(make_spec(), indexes, world.store, make_embedder)
-    open_memory(make_spec(pools=["raw_state"]), indexes, world.store, make_embedder)
+    tools = world.tools(without="hint_note")
+    with pytest.raises(ValueError, match=r"searches 'hint_note', but only \['event', 'procedure_note', 'raw_state'\]"):
+        open_memory(make_spec(), tools)
+    open_memory(make_spec(pools=["raw_state"]), tools)
 
 
 def test_rendering_follows_the_jobs_settings(world: World) -> None:
     spec = make_spec(pools=["raw_state"])
-    focused = open_memory(spec, world.indexes, world.store, make_embedder).query(query_of(world))
+    focused = open_memory(spec, world.tools()).query(query_of(world))
     spec["render"] = RenderSettings(mode="full").model_dump(mode="json")
-    full = open_memory(spec, world.indexes, world.store, make_embedder).query(query_of(world))
+    full = open_memory(spec, world.tools()).query(query_of(world))
     assert "Accessibility tree:" in full.items[0].value and "Accessibility tree:" not in focused.items[0].value
 
 
@@ -225,29 +157,32 @@ class Clock:
 class RecordingMemory:
     """Keeps what it was asked, takes as many seconds as it is told, and fails on some questions."""
 
-    def __init__(
-        self, clock: Clock | None = None, seconds: float = 0.5, warm_up: float = 60.0, failing: Sequence[str] = ()
-    ):
+    def __init__(self, clock: Clock | None = None, seconds: float = 0.5, failing: Sequence[str] = (), unready: int = 0):
         self.asked: list[Any] = []
-        self._clock, self._seconds, self._warm_up, self._failing = clock, seconds, warm_up, failing
+        self.prepared: list[tuple[str, ...]] = []
+        self._clock, self._seconds, self._failing, self._unready = clock, seconds, failing, unready
+
+    def prepare(self, haystack: tuple[str, ...]) -> None:
+        self.prepared.append(haystack)
+        if self._clock is not None:
+            self._clock.now += 60.0
+        if len(self.prepared) <= self._unready:
+            raise ModelCallError("api_error", "502")
 
     def query(self, query: MemoryQuery) -> MemoryContext:
         self.asked.append(query)
         if self._clock is not None:
-            self._clock.now += self._warm_up if query.text == "warm-up" else self._seconds
+            self._clock.now += self._seconds
         if query.text in self._failing:
             raise ModelCallError("api_error", "503")
         return MemoryContext(
-            [ContextItem("text", f"about {query.text}", "t1", (0,), "raw_state", 0.5)], {"raw_state": ["x"]}
+            [ContextItem("text", f"about {query.text}", "t1", (0,), "raw_state", 0.5)], {"raw_state": ["x"]}, "rules"
         )
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
-
-
-DIGESTS = {"raw_state": "d1"}
 
 
 def ask(
@@ -260,7 +195,7 @@ def ask(
     haystacks: Mapping[str, list[str]] | None = None,
 ) -> list[dict[str, Any]]:
     asked = world.questions[:questions]
-    return list(query_rows(memory, asked, haystacks or world.haystacks, spec or make_spec(), digests, cache, ignore))
+    return query_rows(memory, asked, haystacks or world.haystacks, spec or make_spec(), digests, cache, ignore)
 
 
 def latencies(rows: list[dict[str, Any]]) -> list[tuple[float, bool]]:
@@ -268,12 +203,10 @@ def latencies(rows: list[dict[str, Any]]) -> list[tuple[float, bool]]:
 
 
 def test_a_memory_sees_text_image_and_haystack_and_nothing_else(world: World, tmp_path: Path) -> None:
-    assert [field.name for field in dataclasses.fields(MemoryQuery)] == ["text", "image", "haystack"]
+    assert [field.name for field in dataclasses.fields(MemoryQuery)] == ["text", "image", "haystack", "question_type"]
     memory = RecordingMemory()
     ask(world, memory, CallCache(tmp_path), questions=14)
-    warm_up, *asked = memory.asked
-    assert warm_up == MemoryQuery("warm-up", None, tuple(world.haystacks[world.questions[0]["question_id"]]))
-    assert asked == [
+    expected = [
         MemoryQuery(
             question["question"],
             Path(question["image"]) if question["image"] else None,
@@ -281,22 +214,48 @@ def test_a_memory_sees_text_image_and_haystack_and_nothing_else(world: World, tm
         )
         for question in world.questions
     ]
+    assert sorted(map(repr, memory.asked)) == sorted(map(repr, expected))
     assert {type(query) for query in memory.asked} == {MemoryQuery}
-    assert any(query.image for query in asked) and not all(query.image for query in asked)
+    assert any(query.image for query in expected) and not all(query.image for query in expected)
+
+
+@pytest.mark.parametrize(
+    ("method", "seen"),
+    [
+        ({"queries": "generated", "question_type": True}, True),
+        ({"queries": "generated", "question_type": False}, False),
+        ({"queries": "question", "question_type": True}, False),
+    ],
+)
+def test_the_type_is_seen_by_generated_queries_that_may(
+    world: World, tmp_path: Path, method: dict[str, Any], seen: bool
+) -> None:
+    memory = RecordingMemory()
+    ask(world, memory, CallCache(tmp_path), spec=make_spec(**method), questions=14)
+    kinds = [question["question_type"] for question in world.questions]
+    assert len(set(kinds)) == 7
+    texts = [question["question"] for question in world.questions]
+    expected = zip(texts, kinds if seen else [None] * 14, strict=True)
+    assert sorted(map(repr, expected)) == sorted(repr((query.text, query.question_type)) for query in memory.asked)
+
+
+def test_a_plugin_sees_no_type(world: World, tmp_path: Path) -> None:
+    memory = RecordingMemory()
+    spec = {"name": "own", "tier": "small", "shard": "0of1", "method": {"family": "plugin", "class": "a:B"}}
+    ask(world, memory, CallCache(tmp_path), spec=spec)
+    assert [query.question_type for query in memory.asked] == [None] * 3
 
 
 def test_rows_hold_what_the_memory_returned(world: World, tmp_path: Path) -> None:
     done: list[tuple[int, int]] = []
-    rows = list(
-        query_rows(
-            world.memory(),
-            world.questions,
-            world.haystacks,
-            make_spec(),
-            DIGESTS,
-            CallCache(tmp_path / "cache"),
-            lambda number, total: done.append((number, total)),
-        )
+    rows = query_rows(
+        world.memory(),
+        world.questions,
+        world.haystacks,
+        make_spec(),
+        DIGESTS,
+        CallCache(tmp_path / "cache"),
+        lambda number, total: done.append((number, total)),
     )
     assert [row["question_id"] for row in rows] == [question["question_id"] for question in world.questions]
     assert {(row["method"], row["tier"], row["error"], row["error_detail"]) for row in rows} == {
@@ -307,6 +266,7 @@ def test_rows_hold_what_the_memory_returned(world: World, tmp_path: Path) -> Non
         expected = world.memory().query(query_of(world, number))
         assert row["items"] == [item.as_row() for item in expected.items]
         assert json.loads(row["queries"]) == expected.queries
+        assert (row["query_origin"], row["waited_s"]) == ("question", 0.0)
         assert row["latency_s"] > 0
     write_rows(tmp_path / "contexts.parquet", CONTEXT, rows)
     assert list(read_rows(tmp_path / "contexts.parquet", CONTEXT)) == rows
@@ -329,6 +289,21 @@ def test_a_model_call_counts_for_as_long_as_it_first_took(world: World, tmp_path
     assert latencies(ask(world, CallingMemory(clock, seconds=0.25), CallCache(tmp_path))) == [(4.125, False)] * 3
 
 
+def test_waits_stand_beside_the_latency_also_when_the_query_fails(world: World, tmp_path: Path, clock: Clock) -> None:
+    class WaitingMemory(RecordingMemory):
+        def query(self, query: MemoryQuery) -> MemoryContext:
+            clock.now += 9.0
+            account(9.0, 2.0, 7.0)
+            return super().query(query)
+
+    failing = [world.questions[1]["question"]]
+    for replayed in (False, True):
+        memory = WaitingMemory(clock, seconds=0.25, failing=failing)
+        rows = ask(world, memory, CallCache(tmp_path))
+        assert latencies(rows) == [(2.25, replayed), (0.0, False), (2.25, replayed)]
+        assert [row["waited_s"] for row in rows] == [7.0] * 3
+
+
 def test_a_failed_query_is_an_error_row_without_a_latency_and_the_others_go_on(
     world: World, tmp_path: Path, clock: Clock
 ) -> None:
@@ -342,9 +317,27 @@ def test_a_failed_query_is_an_error_row_without_a_latency_and_the_others_go_on(
     assert latencies(again) == [(0.25, True), (7.0, False), (0.25, True)]
 
 
-def test_a_memory_that_cannot_warm_up_fails_the_first_question_only(world: World, tmp_path: Path, clock: Clock) -> None:
-    rows = ask(world, RecordingMemory(clock, failing=["warm-up"]), CallCache(tmp_path))
+def test_a_memory_that_cannot_be_prepared_fails_the_question_and_is_prepared_again_for_the_next(
+    world: World, tmp_path: Path, clock: Clock
+) -> None:
+    same = dict.fromkeys(world.haystacks, world.store.trajectory_ids[:2])
+    memory = RecordingMemory(clock, seconds=0.25, unready=1)
+    rows = ask(world, memory, CallCache(tmp_path), haystacks=same)
     assert [row["error"] for row in rows] == ["memory_error", None, None]
+    assert rows[0]["error_detail"] == "api_error: 502"
+    assert len(memory.prepared) == 2 and len(memory.asked) == 2
+    assert latencies(rows) == [(0.0, False), (0.25, False), (0.25, False)]
+
+
+def test_each_haystack_is_prepared_once_and_its_questions_are_asked_together(world: World, tmp_path: Path) -> None:
+    one, other = world.store.trajectory_ids[:2], world.store.trajectory_ids[2:4]
+    haystacks = {row["question_id"]: [one, other][number % 2] for number, row in enumerate(world.questions)}
+    memory = RecordingMemory()
+    rows = ask(world, memory, CallCache(tmp_path), questions=7, haystacks=haystacks)
+    assert memory.prepared == [tuple(one), tuple(other)]
+    assert [query.text for query in memory.asked] == [world.questions[n]["question"] for n in (0, 2, 4, 6, 1, 3, 5)]
+    assert [row["question_id"] for row in rows] == [row["question_id"] for row in world.questions[:7]]
+    assert [row["items"][0]["value"] for row in rows] == [f"about {row['question']}" for row in world.questions[:7]]
 
 
 def test_a_question_more_is_measured_and_the_others_replayed(world: World, tmp_path: Path, clock: Clock) -> None:
@@ -361,6 +354,7 @@ def test_a_question_more_is_measured_and_the_others_replayed(world: World, tmp_p
         {"render": {"mode": "full", "slice_chars": 400, "note_chars": 200}},
         {"embedder": {"backend": "scripted", "model": "other", "dimension": DIMENSION}},
         {"code": "c2"},
+        {"controller": {"backend": "scripted", "model": "other"}},
     ],
 )  # fmt: skip
 def test_another_setting_is_measured_anew(world: World, tmp_path: Path, clock: Clock, change: dict[str, Any]) -> None:
@@ -381,6 +375,21 @@ def test_another_index_or_haystack_is_measured_anew(world: World, tmp_path: Path
     assert latencies(rows) == [(8.0, False)] * 3
 
 
+def test_another_prompt_or_type_is_measured_anew(world: World, tmp_path: Path, clock: Clock) -> None:
+    spec = make_spec(queries="generated", question_type=True)
+    prompts = [prompt_digests({"query": Prompt("s", text)}) for text in ("one", "two", "one")]
+    assert prompts[0] == prompts[2] != prompts[1]
+    found = [
+        latencies(ask(world, RecordingMemory(clock, seconds=seconds), CallCache(tmp_path), spec, digests))
+        for seconds, digests in zip((0.25, 0.5, 0.75), prompts, strict=True)
+    ]
+    assert found == [[(0.25, False)] * 3, [(0.5, False)] * 3, [(0.25, True)] * 3]
+    retyped = [question | {"question_type": f"{question['question_type']}x"} for question in world.questions[:3]]
+    memory = RecordingMemory(clock, seconds=8.0)
+    rows = query_rows(memory, retyped, world.haystacks, spec, prompts[0], CallCache(tmp_path), ignore)
+    assert latencies(rows) == [(8.0, False)] * 3
+
+
 def test_another_image_is_measured_anew(world: World, tmp_path: Path, clock: Clock) -> None:
     image = tmp_path / "question.png"
     question = world.questions[0] | {"image": str(image)}
@@ -388,10 +397,8 @@ def test_another_image_is_measured_anew(world: World, tmp_path: Path, clock: Clo
     for content, seconds in ((b"one", 0.25), (b"two", 7.0), (b"one", 9.0)):
         image.write_bytes(content)
         memory = RecordingMemory(clock, seconds=seconds)
-        rows = query_rows(
-            memory, [question], world.haystacks, make_spec(), DIGESTS, CallCache(tmp_path / "cache"), ignore
-        )
-        found += latencies(list(rows))
+        cache = CallCache(tmp_path / "cache")
+        found += latencies(query_rows(memory, [question], world.haystacks, make_spec(), DIGESTS, cache, ignore))
     assert found == [(0.25, False), (7.0, False), (0.25, True)]
 
 
@@ -407,7 +414,7 @@ def test_without_memory_the_context_is_empty_and_costs_nothing(world: World, tmp
     def refuse() -> Any:
         raise AssertionError("a method without memory loaded an embedder")
 
-    memory = open_memory(NONE_SPEC, {}, world.store, refuse)
+    memory = open_memory(NONE_SPEC, world.tools(refuse))
     assert isinstance(memory, NoMemory)
     rows = ask(world, memory, CallCache(tmp_path), spec=NONE_SPEC, digests={})
     assert [(row["items"], row["queries"], row["latency_s"], row["replayed"]) for row in rows] == [
@@ -417,10 +424,31 @@ def test_without_memory_the_context_is_empty_and_costs_nothing(world: World, tmp
     unasked = RecordingMemory(clock)
     rows = ask(world, unasked, CallCache(tmp_path), spec=NONE_SPEC)
     assert latencies(rows) == [(0.0, False)] * 3
-    assert "warm-up" not in [query.text for query in unasked.asked]
 
 
 def test_a_shard_without_questions_asks_nothing(world: World, tmp_path: Path) -> None:
     memory = RecordingMemory()
     assert ask(world, memory, CallCache(tmp_path), questions=0) == []
-    assert memory.asked == []
+    assert (memory.asked, memory.prepared) == ([], [])
+
+
+# Shards
+
+
+def test_questions_are_spread_by_id_or_by_haystack(world: World) -> None:
+    lists = [["t1", "t2"], ["t2", "t1"], ["t1t2"]]
+    haystacks = {row["question_id"]: lists[number % 3] for number, row in enumerate(world.questions)}
+    for by_haystack in (False, True):
+        shards = [questions_of_shard(world.questions, haystacks, name, by_haystack) for name in shard_names(5)]
+        assert sorted(row["question_id"] for shard in shards for row in shard) == (
+            sorted(row["question_id"] for row in world.questions)
+        )
+        for shard in shards:
+            assert shard == [row for row in world.questions if row in shard]
+        together = [{tuple(haystacks[row["question_id"]]) for row in shard} for shard in shards]
+        assert (sum(map(len, together)) == 3) is by_haystack
+
+
+def test_a_haystack_is_known_by_its_ids_in_order() -> None:
+    digests = [haystack_digest(ids) for ids in (["a", "b"], ["b", "a"], ["ab"], ["a", "b", "c"])]
+    assert len(set(digests)) == 4 and digests[0] == haystack_digest(("a", "b"))

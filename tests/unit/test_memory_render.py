@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lmev2.index import Hit
 from lmev2.memory.base import ContextItem
 from lmev2.memory.focus_query import analyse, words
-from lmev2.memory.focus_score import focus_bullets
-from lmev2.memory.render import render_notes, render_slice
+from lmev2.memory.focus_score import focus_bullets, focus_clauses
+from lmev2.memory.render import render_event, render_notes, render_slice
 from lmev2.memory.settings import RenderSettings
 from lmev2.pools.raw_state import raw_state_entries
 from lmev2.trajectory import NO_ACTION, State, Trajectory
@@ -327,3 +327,116 @@ def test_bullets_stand_in_the_notes_order_not_by_score() -> None:
 
 def test_a_note_without_content_stays_empty() -> None:
     assert focus_bullets(QUERY, "", 100) == ""
+
+
+# Events
+
+
+def make_event(pre: int, change: str = "The courier changed to Night boat.", score: float = 0.8765) -> Hit:
+    payload = {"overview": "A parcel is being sent.", "state_transition": change, "action": "click"}
+    return Hit(f"event/run1/event_{pre:04d}_{pre + 1:04d}", "run1", pre, pre + 1, pre + 1, payload, score)
+
+
+def test_a_full_event_word_for_word() -> None:
+    items = render_event(1, make_event(1), QUERY, make_run(4), FULL, set())
+    assert items == [
+        ContextItem(
+            "text",
+            "## State-transition events\n\n### Event 1 (similarity 0.876, trajectory run1, states 1 -> 2)\n"
+            "Transition: state 1 -> state 2\n"
+            "Action: click('a2') -> [a2] link 'Go 2', clickable\n"
+            "Overview: A parcel is being sent.\n"
+            "Description: The courier changed to Night boat.",
+            "run1",
+            (),
+            "event",
+            0.8765,
+        ),
+        ContextItem("image", "/shots/1.png", "run1", (1,), "event", 0.8765),
+        ContextItem("image", "/shots/2.png", "run1", (2,), "event", 0.8765),
+    ]
+
+
+def test_a_focused_event_has_action_and_change_but_no_overview_and_no_goal() -> None:
+    run = make_run(4, action_annotated={2: "click('a2') -> [a2] link 'Go', url='http://shop.test/p?q=1', visible"})
+    text = render_event(3, make_event(1), QUERY, run, FOCUSED, set())[0].value
+    assert text == (
+        "### Event 3 (similarity 0.876, trajectory run1, states 1 -> 2)\n"
+        "After click('a2') -> [a2] link 'Go', visible: The courier changed to Night boat."
+    )
+    assert "Send the parcel" not in render_event(1, make_event(1), QUERY, run, FOCUSED, set())[0].value
+
+
+def test_an_event_without_recorded_action_or_screenshots() -> None:
+    run = make_run(3, action_annotated={1: None}, screenshot={0: None, 1: None})
+    for settings in (FULL, FOCUSED):
+        (text,) = render_event(2, make_event(0), QUERY, run, settings, set())
+        assert NO_ACTION in text.value and text.value.startswith("### Event 2 (")
+
+
+def test_focused_screenshots_are_shown_once_over_events_and_slices() -> None:
+    run, seen = make_run(5), set[str]()
+    items = [item for pre in (1, 2) for item in render_event(2, make_event(pre), QUERY, run, FOCUSED, seen)]
+    items += render_slice(2, make_hit(run, 1, 2, 3), QUERY, run, FOCUSED, seen)
+    items += render_slice(2, make_hit(run, 3, 4, 4), QUERY, run, FOCUSED, seen)
+    assert [item.states for item in items if item.type == "image"] == [(1,), (2,), (3,), (4,)]
+    full = [item for pre in (1, 2) for item in render_event(2, make_event(pre), QUERY, run, FULL, set())]
+    assert [item.states for item in full if item.type == "image"] == [(1,), (2,), (2,), (3,)]
+
+
+CHANGE = (
+    'Action on page "Orders": press "Void, now". Message: "Order 12 was voided; it stays". The page changed to "Order 12". '
+    'Page "Order 12" newly shows: heading "Order 12", button "Print", link "Back", field "Courier", text. '
+    'Disappeared: "Filter", "Search".'
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "budget", "kept"),
+    [
+        ("Which courier field?", 60, '… Page "Order 12" newly shows: … field "Courier", text. …'),
+        ("Which message is shown?", 60, '… Message: "Order 12 was voided; it stays". …'),
+        ("Zeppelin?", 60, 'Action on page "Orders": press "Void, now". …'),
+        (
+            "Which courier field?",
+            100,
+            'Action on page "Orders": press "Void, now". … Page "Order 12" newly shows: … field "Courier", …',
+        ),
+        ("Zeppelin?", len(CHANGE), CHANGE),
+        ("Is it pressed on the page of orders?", 15, "…"),
+    ],
+)
+def test_a_change_keeps_what_bears_on_the_question_and_fills_the_budget_in_order(
+    query: str, budget: int, kept: str
+) -> None:
+    found = focus_clauses(query, CHANGE, budget)
+    assert len(found) <= budget
+    if kept != "…":
+        assert found == kept
+    else:
+        assert found.endswith("…") and len(found) == budget
+
+
+CLAUSES = st.lists(
+    st.tuples(
+        st.sampled_from(["courier", "order lamp", 'the "Night, boat. now" boat', "cellar use", "Shown: a", "12"]),
+        st.sampled_from([". ", ", ", "; ", ": ", "! ", "\n"]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(CLAUSES, st.integers(10, 200), st.sampled_from([QUERY, "Zeppelin?", "Is the `lamp cellar` open?"]))
+def test_a_cut_change_is_pieces_of_the_text_in_order_within_the_budget(
+    clauses: list[tuple[str, str]], budget: int, query: str
+) -> None:
+    text = "".join(f"{clause} #{number}{end}" for number, (clause, end) in enumerate(clauses))
+    found = focus_clauses(query, text, budget)
+    assert len(found) <= budget or found == text
+    position = 0
+    for piece in found.split("…"):
+        position = text.index(piece.strip(), position) + len(piece.strip())
+    if found != text:
+        assert "…" in found
+    assert len(text) > budget or found == text

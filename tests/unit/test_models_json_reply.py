@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmev2.models.json_reply import JsonReplyError, ask_json, find_json_objects, parse_json_object
+from lmev2.models.json_reply import (
+    JsonReplyError,
+    UnusableReplyError,
+    ask_json,
+    find_json_objects,
+    parse_json_object,
+)
 from lmev2.models.scripted import Rule, ScriptedChat
 from lmev2.models.types import ChatRequest, Message, ModelCallError
 
@@ -135,3 +141,17 @@ def test_what_cannot_be_repaired_is_an_error(rules: list[Rule], repair: bool, ki
         ask_json(chat, REQUEST, SCHEMA, repair=repair)
     assert caught.value.kind == kind
     assert len(chat.calls) == calls
+    # What came back but cannot be used is told apart from a call that failed.
+    assert isinstance(caught.value, UnusableReplyError) == (kind != "api_error")
+
+
+@pytest.mark.parametrize(("text", "shown"), [('{"label": 1}', '{"label": 1}'), ("", "(no answer)")])
+def test_a_cut_reply_is_repaired_where_the_caller_asks_for_it(text: str, shown: str) -> None:
+    chat = ScriptedChat([Rule(text, finish_reason="length"), Rule('{"label": 0}')])
+    assert ask_json(chat, REQUEST, SCHEMA, repair_cut=True) == ({"label": 0}, "repaired")
+    repair = chat.calls[1]
+    assert repair.messages[1] == Message.text("assistant", shown)
+    assert "it was cut after" in repair.messages[2].parts[0].text  # type: ignore[union-attr]
+    chat = ScriptedChat([Rule(text, finish_reason="length")])
+    with pytest.raises(UnusableReplyError, match="length: the reply was cut"):
+        ask_json(chat, REQUEST, SCHEMA, repair=False, repair_cut=True)

@@ -479,4 +479,4 @@ def test_a_wrong_dimension_is_a_fault_of_the_settings(server: FakeServer) -> Non
 def test_an_embedder_needs_its_tokenizer(tmp_path: Path) -> None:
     bare = EmbedderSettings(backend="openai", model="e", endpoint="T")
     with pytest.raises(ModelSetupError, match="tokenizer"):
-        make_embedder(bare, CallCache(tmp_path))
+        make_embedder(bare, CallCache(tmp_path), threads=1)

@@ -18,6 +18,7 @@ PAPER = ROOT.parent / "shared" / "seed"
 
 # Row of the paper's table: the table's number, the row's first cell.
 JUDGES = {"judge_abstention": "Abstention judge", "judge_gotchas": "Gotchas judge"}
+CONTROLLERS = {"note": "Procedure and hint note generation", "event": "State-transition event generation"}
 READERS = {"reader_web": "System prompt, WebArena", "reader_enterprise": "System prompt, WorkArena"}
 
 
@@ -176,3 +177,29 @@ def test_reader_prompts_are_those_of_table_4(name: str, row: str) -> None:
     user = user.replace("{question}", "{question text}")
     rest = " If the question contains an image, the image is appended after the question text."
     assert squeeze(user) + rest == table_cell(4, "User prompt")
+
+
+@pytest.mark.parametrize(
+    ("name", "placeholders"),
+    [
+        ("note", {"goal", "outcome", "start_url", "states"}),
+        ("event", {"state_i", "state_j", "goal", "outcome", "actions", "pre_state", "post_state"}),
+    ],
+)
+def test_controller_prompts_have_their_placeholders(name: str, placeholders: set[str]) -> None:
+    assert load_prompt(PROMPTS / f"{name}.md").placeholders == placeholders
+
+
+@pytest.mark.parametrize(("name", "row"), CONTROLLERS.items())
+def test_prompts_of_notes_and_events_are_those_of_table_9(name: str, row: str) -> None:
+    """Word for word, but for the full stops with which the table runs fields together, and for what it abbreviates."""
+    prompt = load_prompt(PROMPTS / f"{name}.md")
+    user = prompt.user.replace(
+        "{states}", "Then include the ordered state blocks, thoughts, annotated actions, and screenshots."
+    )
+    for state in ("{pre_state}", "{post_state}"):
+        user = user.replace(state, "{url, thoughts, action, AXTree, screenshot}")
+    system, _, fields = table_cell(9, row).removeprefix("System: ").partition(" User: ")
+    assert squeeze(prompt.system) == system
+    ours, table = (re.sub(r"\}\.(?= |$)", "}", text) for text in (squeeze(user), fields))
+    assert ours == table != fields

@@ -15,7 +15,7 @@ from lmev2.models.retry import PassingFault, RetryPolicy, call_with_retry
 from lmev2.models.scripted import Rule, ScriptedChat, ScriptedEmbedder
 from lmev2.models.settings import EmbedderSettings
 from lmev2.models.stopwatch import account, collect
-from lmev2.models.types import ChatRequest, Message
+from lmev2.models.types import ChatReply, ChatRequest, Message, ModelCallError
 
 
 class Clock:
@@ -70,6 +70,18 @@ def test_waits_and_failed_attempts_do_not_count(clock: Clock) -> None:
         call_with_retry(attempt, RetryPolicy(first_wait_s=0.2, jitter_s=0.0, sleep=clock.sleep))
     assert ledger.elapsed_s == pytest.approx(0.9)  # three attempts, waits of 0.2 and 0.4 s
     assert ledger.honest_s == pytest.approx(0.1)
+    assert ledger.waited_s == pytest.approx(0.8)
+
+
+def test_a_call_that_fails_for_good_was_all_waiting(clock: Clock) -> None:
+    def attempt() -> str:
+        time.sleep(0.1)
+        raise PassingFault("api_error", "503")
+
+    with collect() as outer, collect() as inner, pytest.raises(ModelCallError):
+        call_with_retry(attempt, RetryPolicy(retries=1, first_wait_s=0.2, jitter_s=0.0, sleep=clock.sleep))
+    for ledger in (inner, outer):
+        assert (ledger.honest_s, ledger.waited_s) == (pytest.approx(0.0), pytest.approx(0.4))
 
 
 class SlowEmbedder(ScriptedEmbedder):
@@ -98,3 +110,42 @@ def test_a_replayed_reply_counts_as_long_as_it_first_took(tmp_path: Path) -> Non
             chat.complete(request)
         assert ledger.honest_s == pytest.approx(0.25)
     assert ledger.elapsed_s == 0
+
+
+def test_loading_a_model_counts_neither_now_nor_when_replayed(tmp_path: Path) -> None:
+    class Loading(ScriptedChat):
+        def complete(self, request: ChatRequest) -> ChatReply:
+            time.sleep(30.0)  # the weights
+            return super().complete(request)
+
+    chat = CachedChat(Loading([Rule(text="x", delay_s=0.25)]), CallCache(tmp_path))
+    request = ChatRequest((Message.text("user", "hi"),))
+    for spent in (31.25, 1.0):
+        with collect() as ledger:
+            time.sleep(1.0)
+            chat.complete(request)
+        assert ledger.elapsed_s == pytest.approx(spent)
+        assert (ledger.honest_s, ledger.waited_s) == (pytest.approx(1.25), 0.0)
+
+
+def test_waits_before_a_reply_are_told_once_and_not_when_it_is_replayed(tmp_path: Path, clock: Clock) -> None:
+    class Failing(ScriptedChat):
+        failed = False
+
+        def complete(self, request: ChatRequest) -> ChatReply:
+            def attempt() -> ChatReply:
+                time.sleep(0.5)
+                if not self.failed:
+                    self.failed = True
+                    raise PassingFault("api_error", "503")
+                return ChatReply("x", "stop", 1, 1, "m", 0.5)
+
+            policy = RetryPolicy(first_wait_s=2.0, jitter_s=0.0, sleep=clock.sleep)
+            return call_with_retry(attempt, policy)[0]
+
+    chat = CachedChat(Failing([]), CallCache(tmp_path))
+    request = ChatRequest((Message.text("user", "hi"),))
+    for waited in (2.5, 0.0):
+        with collect() as ledger:
+            chat.complete(request)
+        assert (ledger.honest_s, ledger.waited_s) == (pytest.approx(0.5), pytest.approx(waited))

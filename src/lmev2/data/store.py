@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -93,6 +94,16 @@ class StateStore:
 
     def __contains__(self, trajectory_id: str) -> bool:
         return trajectory_id in self._facts
+
+    def facts(self, trajectory_id: str) -> Mapping[str, Any]:
+        """A trajectory's fields but its states: domain, environment, goal, outcome, start_url, state_count.
+
+        Raises:
+            KeyError: there is no such trajectory in the tables.
+        """
+        if trajectory_id not in self._facts:
+            raise KeyError(f"no trajectory {trajectory_id!r} among the {len(self._facts)} that were ingested")
+        return MappingProxyType(self._facts[trajectory_id])
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
         """A trajectory with all its states.

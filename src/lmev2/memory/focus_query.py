@@ -100,6 +100,14 @@ class Query:
         return frozenset(word for word in self.weights if word not in _FAINT_STEMS)
 
 
+@dataclass(frozen=True)
+class Statement:
+    """A sentence of a question, or a choice that it offers, without the choice's letter."""
+
+    text: str
+    is_choice: bool = False
+
+
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """A light stem: plural, ``-ing`` and ``-ed`` endings and a final ``e`` go, short words and numbers stay."""
@@ -129,7 +137,8 @@ def analyse(question: str) -> Query:
     weights: dict[str, float] = {}
     pairs: set[tuple[str, str]] = set()
     phrases: list[tuple[str, ...]] = []
-    for text, weight in _statements(question):
+    for statement in statements(question):
+        text, weight = statement.text, _CHOICE_WEIGHT if statement.is_choice else 1.0
         quoted = [tuple(words(next(filter(None, groups)))) for groups in _QUOTED.findall(text)]
         phrases += quoted
         labels = {word for phrase in quoted for word in phrase}
@@ -147,19 +156,20 @@ def analyse(question: str) -> Query:
     return Query(weights, frozenset(pairs), tuple(phrase for phrase in dict.fromkeys(phrases) if phrase), roles)
 
 
-def _statements(question: str) -> list[tuple[str, float]]:
-    """The question's sentences with their weights, without instructions, lead-in and list of actions."""
+def statements(question: str) -> list[Statement]:
+    """The question's sentences and choices in order, without instructions, lead-in and list of actions; the whole
+    question where nothing else is left."""
     found = []
     for line in _ACTION_SPACE.sub("", question).split("\n"):
         choice = _CHOICE.match(line)
         if choice:
-            found.append((choice[2], _CHOICE_WEIGHT))
+            found.append(Statement(choice[2], is_choice=True))
             continue
         for sentence in _SENTENCE.split(line):
             bare = sentence.strip()
             if bare and not _INSTRUCTION.search(bare) and not _LEAD_IN.match(bare):
-                found.append((bare, 1.0))
-    return found or [(question, 1.0)]
+                found.append(Statement(bare))
+    return found or [Statement(question)]
 
 
 _STOP_STEMS = frozenset(stem(word) for word in _STOP_WORDS) | _STOP_WORDS

@@ -9,82 +9,123 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from lmev2.data.store import StateStore
-from lmev2.index import PoolIndex
 from lmev2.memory.base import Memory, MemoryContext, MemoryQuery
-from lmev2.memory.none import NoMemory
-from lmev2.memory.rag import RagMemory
-from lmev2.memory.settings import Method, NoneMethod, RenderSettings
 from lmev2.models.cache import CallCache
 from lmev2.models.stopwatch import collect
-from lmev2.models.types import EmbeddingBackend, ModelCallError
+from lmev2.models.types import ModelCallError
 from lmev2.progress import Report
+from lmev2.prompts import Prompt
+from lmev2.shards import in_shard
 
-_WARM_UP = "warm-up"
-
-
-def open_memory(
-    spec: Mapping[str, Any],
-    indexes: Mapping[str, PoolIndex],
-    store: StateStore,
-    embedder: Callable[[], EmbeddingBackend],
-) -> Memory:
-    """Build the memory that a query job's ``spec`` describes.
-
-    Args:
-        spec: with ``method`` and, unless the family is ``none``, ``render`` and ``embedder``.
-        indexes: open indexes by table name.
-        store: states of the trajectories.
-        embedder: makes the embedding model; called only by a memory that embeds.
-    """
-    method: Method = TypeAdapter(Method).validate_python(spec["method"] | {"label": spec["name"]})
-    if isinstance(method, NoneMethod):
-        return NoMemory()
-    return RagMemory(method, RenderSettings.model_validate(spec["render"]), indexes, embedder(), store)
+Row = Mapping[str, Any]
+# What a job's settings hold that changes nothing about the work of one query.
+_NAMES = ("name", "tier", "shard", "allow")
 
 
 def query_rows(
     memory: Memory,
-    questions: Sequence[Mapping[str, Any]],
+    questions: Sequence[Row],
     haystacks: Mapping[str, Sequence[str]],
     spec: Mapping[str, Any],
     digests: Mapping[str, str],
     cache: CallCache,
     report: Report,
-) -> Iterator[dict[str, Any]]:
-    """Context rows of the questions, in order; a query whose model calls fail gives a row with kind ``memory_error``.
+) -> list[dict[str, Any]]:
+    """Context rows of the questions, in their order; a question whose model calls fail gets a row with kind
+    ``memory_error``.
+
+    Questions about the same haystack are asked one after the other, and the memory is prepared for each haystack once,
+    outside the measured time; where that fails, it is tried again for the next question.
 
     Args:
         memory: the memory to ask.
         questions: question rows.
         haystacks: trajectory ids in haystack order, by question id.
-        spec: the job's settings; ``name`` and ``tier`` go into the rows.
-        digests: content digest of every index in use, for the key of the kept latency.
+        spec: the job's settings; ``name`` and ``tier`` go into the rows, and everything else into the key of the kept
+            latency.
+        digests: digest by name of all else that changes a query's work, for that key: indexes and prompts.
         cache: keeps the latencies.
         report: progress callback.
     """
-    for number, question in enumerate(questions, start=1):
-        image = Path(question["image"]) if question["image"] else None
-        query = MemoryQuery(question["question"], image, tuple(haystacks[question["question_id"]]))
+    rows: dict[int, dict[str, Any]] = {}
+    ready: tuple[str, ...] | None = None
+    for number in _by_haystack(questions, haystacks):
+        question = questions[number]
+        query = _query(question, haystacks, spec)
         row = _row(question["question_id"], spec)
-        try:
-            if number == 1 and spec["method"]["family"] != "none":
-                # Loading models and opening tables is not part of a query's latency.
-                memory.query(MemoryQuery(_WARM_UP, None, query.haystack))
-            with collect() as ledger:
-                context = memory.query(query)
-        except ModelCallError as error:
-            yield row | {"error": "memory_error", "error_detail": str(error)}
-        else:
-            latency, replayed = _first_latency(ledger.honest_s, query, spec, digests, cache)
-            yield row | _found(context) | {"latency_s": latency, "replayed": replayed}
-        report(number, len(questions))
+        with collect() as ledger:
+            try:
+                if query.haystack != ready:
+                    ready = None
+                    memory.prepare(query.haystack)
+                    ready = query.haystack
+                with collect() as call:
+                    context = memory.query(query)
+            except ModelCallError as error:
+                row |= {"error": "memory_error", "error_detail": str(error)}
+            else:
+                latency, replayed = _first_latency(call.honest_s, query, spec, digests, cache)
+                row |= _found(context) | {"latency_s": latency, "replayed": replayed}
+        rows[number] = row | {"waited_s": ledger.waited_s}
+        report(len(rows), len(questions))
+    return [rows[number] for number in range(len(questions))]
+
+
+def questions_of_shard(
+    questions: Sequence[Row], haystacks: Mapping[str, Sequence[str]], shard: str, by_haystack: bool
+) -> list[Row]:
+    """The questions of a shard, in order.
+
+    Args:
+        questions: question rows.
+        haystacks: trajectory ids in haystack order, by question id.
+        shard: the shard's name.
+        by_haystack: spread haystacks over the shards, not questions, so that all questions about a haystack meet in
+            one job: a memory that is filled anew for each haystack then fills it once in the whole run.
+
+    Raises:
+        ValueError: not the name of a shard.
+    """
+
+    def identifier(question: Row) -> str:
+        name = str(question["question_id"])
+        return haystack_digest(haystacks[name]) if by_haystack else name
+
+    return [question for question in questions if in_shard(identifier(question), shard)]
+
+
+def haystack_digest(haystack: Sequence[str]) -> str:
+    """SHA-256 of a haystack's trajectory ids in order."""
+    return hashlib.sha256("\n".join(haystack).encode()).hexdigest()
+
+
+def prompt_digests(prompts: Mapping[str, Prompt]) -> dict[str, str]:
+    """SHA-256 by prompt name, of what a model is sent."""
+    return {
+        f"prompt {name}": hashlib.sha256(json.dumps([prompt.system, prompt.user]).encode()).hexdigest()
+        for name, prompt in prompts.items()
+    }
+
+
+def _by_haystack(questions: Sequence[Row], haystacks: Mapping[str, Sequence[str]]) -> list[int]:
+    """Positions of the questions, those about equal haystacks together, in order of first appearance."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number, question in enumerate(questions):
+        groups.setdefault(tuple(haystacks[question["question_id"]]), []).append(number)
+    return [number for group in groups.values() for number in group]
+
+
+def _query(question: Row, haystacks: Mapping[str, Sequence[str]], spec: Mapping[str, Any]) -> MemoryQuery:
+    """What the memory may see of a question."""
+    image = Path(question["image"]) if question["image"] else None
+    method = spec["method"]
+    sees_type = method["family"] == "rag" and method["queries"] == "generated" and method["question_type"]
+    kind = question["question_type"] if sees_type else None
+    return MemoryQuery(question["question"], image, tuple(haystacks[question["question_id"]]), kind)
 
 
 def _first_latency(
@@ -94,10 +135,11 @@ def _first_latency(
         return 0.0, False
     key = {
         "query": query.text,
+        "question_type": query.question_type,
         "image": hashlib.sha256(query.image.read_bytes()).hexdigest() if query.image else None,
         "haystack": list(query.haystack),
-        "settings": {name: spec[name] for name in ("method", "render", "embedder", "code")},
-        "indexes": dict(digests),
+        "settings": {name: value for name, value in spec.items() if name not in _NAMES},
+        "digests": dict(digests),
     }
     kept = cache.get_json("latency", key)
     if kept is not None:
@@ -114,12 +156,17 @@ def _row(question_id: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         "items": [],
         "queries": "{}",
         "latency_s": 0.0,
+        "waited_s": 0.0,
         "replayed": False,
+        "query_origin": None,
         "error": None,
         "error_detail": None,
     }
 
 
 def _found(context: MemoryContext) -> dict[str, Any]:
-    queries = json.dumps(context.queries, ensure_ascii=False, sort_keys=True)
-    return {"items": [item.as_row() for item in context.items], "queries": queries}
+    return {
+        "items": [item.as_row() for item in context.items],
+        "queries": json.dumps(context.queries, ensure_ascii=False, sort_keys=True),
+        "query_origin": context.query_origin,
+    }

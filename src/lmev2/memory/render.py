@@ -1,15 +1,19 @@
-"""Retrieved entries written out as context items: notes first, then raw-state slices (paper, AgentRunbook-R)."""
+"""Retrieved entries written out as context items: notes, then events, then raw-state slices (paper, AgentRunbook-R).
+
+An item names the states that it shows, which is what evidence coverage counts. A slice's text shows the states whose
+tree lines it holds, a screenshot its own state. The text of an event describes what changed between two states without
+showing either, as a note does, so it names none: with a reader that sees no images, an event alone covers nothing.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from lmev2.index import Hit
 from lmev2.memory.base import ContextItem
 from lmev2.memory.focus import focus_lines
-from lmev2.memory.focus_score import focus_bullets
+from lmev2.memory.focus_score import focus_bullets, focus_clauses
 from lmev2.memory.settings import RenderSettings
 from lmev2.trajectory import State, Trajectory
 
@@ -19,27 +23,42 @@ _ACTION_CHARS = 120
 
 
 def render_notes(
-    pool: str, hits: Sequence[Hit], query: str, settings: RenderSettings, heading: bool
+    table: str, hits: Sequence[Hit], question: str, settings: RenderSettings, heading: bool
 ) -> list[ContextItem]:
     """One text item per note: rank, similarity, trajectory, then title, description and content.
 
     Args:
-        pool: ``procedure_note`` or ``hint_note``.
+        table: ``procedure_note`` or ``hint_note``.
         hits: notes, best first.
-        query: what was searched; focused rendering keeps the title and the bullets that bear on it.
+        question: focused rendering keeps the title and the bullets that bear on it.
         heading: start the first item with the section's heading.
     """
     items = []
     for rank, hit in enumerate(hits, start=1):
-        title, content = str(hit.payload["title"]), str(hit.payload["content"])
-        if settings.mode == "full":
-            body = f"Title: {title}\nDescription: {hit.payload['description']}\n{content}"
-        else:
-            body = f"{title}\n{focus_bullets(query, content, settings.note_chars)}"
-        text = f"### {_NOTE_TITLES[pool]} {rank} ({_source(hit)})\n{body}"
+        text = f"### {_NOTE_TITLES[table]} {rank} ({_source(hit)})\n{note_body(hit, question, settings)}"
         if heading and rank == 1:
             text = f"## Procedure and hint notes\n\n{text}"
-        items.append(ContextItem("text", text, hit.trajectory_id, (), pool, hit.score))
+        items.append(ContextItem("text", text, hit.trajectory_id, (), table, hit.score))
+    return items
+
+
+def render_event(
+    rank: int, hit: Hit, question: str, trajectory: Trajectory, settings: RenderSettings, seen: set[str]
+) -> list[ContextItem]:
+    """One event: a text item, then the screenshots of the states before and after, where there are any.
+
+    Args:
+        rank: 1 for the best event, which carries the section's heading.
+        question: focused rendering keeps what bears on it.
+        seen: for focused rendering, screenshots that the context already shows are not repeated; grows.
+    """
+    pre, post = hit.first_state, hit.last_state
+    heading = "## State-transition events\n\n" if rank == 1 else ""
+    body = event_body(hit, question, trajectory, settings)
+    text = f"{heading}### Event {rank} ({_source(hit)}, states {pre} -> {post})\n{body}"
+    items = [ContextItem("text", text, hit.trajectory_id, (), "event", hit.score)]
+    for state in (trajectory.states[pre], trajectory.states[post]):
+        items += _screenshot(hit, state, "event", settings, seen)
     return items
 
 
@@ -50,25 +69,55 @@ def render_slice(
 
     Args:
         rank: 1 for the best slice, which carries the section's heading.
-        query: what was searched.
-        seen: for focused rendering, tree lines that the context already shows; grows.
+        query: full rendering names it as the query that found the slice; focused rendering keeps what bears on it.
+        seen: for focused rendering, tree lines and screenshots that the context already shows; grows.
     """
-    states = trajectory.states[hit.first_state : hit.last_state + 1]
-    if settings.mode == "full":
-        body, shown = _full_states(trajectory, hit, query, states), [state.state_index for state in states]
-    else:
-        body, shown = _focused_states(trajectory, query, states, settings, seen)
+    body, shown = slice_body(hit, query, trajectory, settings, seen)
     heading = "## Raw state slices\n\n" if rank == 1 else ""
     text = f"{heading}### Slice {rank} ({_source(hit)}, states {hit.first_state}-{hit.last_state})\n{body}"
     items = [ContextItem("text", text, hit.trajectory_id, tuple(shown), "raw_state", hit.score)]
-    screenshot = trajectory.states[hit.center_state].screenshot
-    if screenshot is not None:
-        items.append(_screenshot(hit, screenshot))
-    return items
+    return items + _screenshot(hit, trajectory.states[hit.center_state], "raw_state", settings, seen)
 
 
-def _screenshot(hit: Hit, path: Path) -> ContextItem:
-    return ContextItem("image", str(path), hit.trajectory_id, (hit.center_state,), "raw_state", hit.score)
+def note_body(hit: Hit, question: str, settings: RenderSettings) -> str:
+    """Title, description and content of a note; in focused rendering the title and the bullets that bear on the
+    question."""
+    title, content = str(hit.payload["title"]), str(hit.payload["content"])
+    if settings.mode == "full":
+        return f"Title: {title}\nDescription: {hit.payload['description']}\n{content}"
+    return f"{title}\n{focus_bullets(question, content, settings.note_chars)}"
+
+
+def event_body(hit: Hit, question: str, trajectory: Trajectory, settings: RenderSettings) -> str:
+    """Transition, annotated action, overview and description of an event; in focused rendering the action and what
+    bears on the question in the description of the change."""
+    pre, post = hit.first_state, hit.last_state
+    action, change = trajectory.transition_action(pre), str(hit.payload["state_transition"])
+    if settings.mode == "full":
+        return (
+            f"Transition: state {pre} -> state {post}\nAction: {action}\n"
+            f"Overview: {hit.payload['overview']}\nDescription: {change}"
+        )
+    return f"After {_short_action(action)}: {focus_clauses(question, change, settings.event_chars)}"
+
+
+def slice_body(
+    hit: Hit, query: str, trajectory: Trajectory, settings: RenderSettings, seen: set[str]
+) -> tuple[str, list[int]]:
+    """The text of a slice, and the states that it shows; arguments as for :func:`render_slice`."""
+    states = trajectory.states[hit.first_state : hit.last_state + 1]
+    if settings.mode == "full":
+        return _full_states(trajectory, hit, query, states), [state.state_index for state in states]
+    return _focused_states(trajectory, query, states, settings, seen)
+
+
+def _screenshot(hit: Hit, state: State, pool: str, settings: RenderSettings, seen: set[str]) -> list[ContextItem]:
+    """A state's screenshot; none without one, and in focused rendering none that the context already shows."""
+    mark = f"screenshot {state.screenshot}"
+    if state.screenshot is None or (settings.mode == "focused" and mark in seen):
+        return []
+    seen.add(mark)
+    return [ContextItem("image", str(state.screenshot), hit.trajectory_id, (state.state_index,), pool, hit.score)]
 
 
 def _source(hit: Hit) -> str:

@@ -16,6 +16,8 @@ POOL_TABLES: dict[PoolName, tuple[str, ...]] = {
     "event": ("event",),
     "raw_state": ("raw_state",),
 }
+# The table of raw states by what its vectors are made of.
+RAW_STATE_TABLES = {"slice": "raw_state", "center": "center_state", "chunk": "state_chunk"}
 
 
 class TopK(Settings):
@@ -57,6 +59,35 @@ class RerankSettings(Settings):
     keep_other: Annotated[int, Field(ge=1)] = 3
 
 
+class SearchSettings(Settings):
+    """How entries are found; what stands here by default is the paper's search.
+
+    Attributes:
+        vectors: what the vectors of raw states are made of: ``slice``, the slice's text from its beginning (the paper);
+            ``center``, the same with the centre state first; ``chunk``, overlapping chunks of the centre state, of
+            which the most similar counts.
+        full_text: rank also by words (BM25; for raw states over their chunks) and fuse the rankings by reciprocal rank.
+        strip: search without the question's instructions on the form of its answer and without its lead-in.
+        distinct: which raw states may stand beside each other: ``none``, all; ``window``, no state that an earlier
+            slice shows already; ``page``, besides, one per title and address.
+        candidates: results of each ranking that are fused.
+        rrf_k: constant of the reciprocal-rank fusion: a rank r counts 1 / (rrf_k + r).
+    """
+
+    vectors: Literal["slice", "center", "chunk"] = "slice"
+    full_text: bool = False
+    strip: bool = False
+    distinct: Literal["none", "window", "page"] = "none"
+    candidates: Annotated[int, Field(ge=10, le=2000)] = 200
+    rrf_k: Annotated[int, Field(ge=0)] = 60
+
+    def tables(self) -> list[str]:
+        """Index tables that a search of the pool ``raw_state`` reads."""
+        tables = [RAW_STATE_TABLES[self.vectors]]
+        chunks = RAW_STATE_TABLES["chunk"]
+        return [*tables, chunks] if self.full_text and chunks not in tables else tables
+
+
 class NoneMethod(Settings):
     """No memory: an empty context and a latency of 0."""
 
@@ -74,6 +105,7 @@ class RagMethod(Settings):
         question_type: generated queries may see the question's type, as in the paper's prompt.
         top_k: results per query.
         rerank: the controller's model picks from each block of results (off in the paper).
+        search: how entries are found.
     """
 
     family: Literal["rag"]
@@ -83,6 +115,7 @@ class RagMethod(Settings):
     question_type: bool = True
     top_k: TopK = TopK()
     rerank: RerankSettings | None = None
+    search: SearchSettings = SearchSettings()
 
     @field_validator("pools")
     @classmethod
@@ -97,7 +130,11 @@ class RagMethod(Settings):
 
     def tables(self) -> list[str]:
         """Index tables that the method searches."""
-        return [table for pool in self.pools for table in POOL_TABLES[pool]]
+        return [
+            table
+            for pool in self.pools
+            for table in (self.search.tables() if pool == "raw_state" else POOL_TABLES[pool])
+        ]
 
 
 class PluginMethod(Settings):

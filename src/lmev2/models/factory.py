@@ -36,8 +36,11 @@ def make_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBac
     return CachedChat(_bare_chat(settings, cache, threads), cache)
 
 
-def make_embedder(settings: EmbedderSettings, cache: CallCache) -> EmbeddingBackend:
+def make_embedder(settings: EmbedderSettings, cache: CallCache, threads: int) -> EmbeddingBackend:
     """The embedding backend of a role; behind the cache where a call costs more than reading a file.
+
+    Args:
+        threads: CPU threads of a model in this process; those that the job was given, never more.
 
     Raises:
         ModelSetupError: a setting that the backend needs is missing.
@@ -50,6 +53,14 @@ def make_embedder(settings: EmbedderSettings, cache: CallCache) -> EmbeddingBack
         from lmev2.models.scripted import ScriptedEmbedder
 
         return ScriptedEmbedder(settings)
+    if settings.backend == "llama_cpp":
+        from lmev2.models.llama_embedder import LlamaEmbedder
+
+        return CachedEmbedder(LlamaEmbedder(settings, cache, threads), cache, settings.batch_size)
+    if settings.backend == "sentence_transformers":
+        from lmev2.models.sentence_transformers_backend import SentenceTransformersEmbedder
+
+        return CachedEmbedder(SentenceTransformersEmbedder(settings, cache, threads), cache, settings.batch_size)
     from lmev2.models.openai_backend import OpenAIEmbedder
 
     return CachedEmbedder(OpenAIEmbedder(settings), cache, settings.batch_size * settings.concurrency)
@@ -105,7 +116,13 @@ def _bare_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBa
         from lmev2.models.scripted import ScriptedChat, read_script
 
         images = settings.image_tokens if settings.images else None
-        return ScriptedChat(read_script(settings.script), settings.model, images, settings.context_length)
+        counter = None
+        if settings.file is not None:
+            from lmev2.models.tokens import VocabularyCounter
+
+            counter = VocabularyCounter(settings.file)
+        script = read_script(settings.script)
+        return ScriptedChat(script, settings.model, images, settings.context_length, tokens=counter)
     raise ModelSetupError(
         f"model {settings.model!r}: backend rules is a marker for decisions without a model; it cannot be called. "
         "Choose llama_cpp, openai or scripted for a role that needs replies"

@@ -10,13 +10,14 @@ from typing import Any, Literal
 import jsonschema
 import pydantic
 
-from lmev2.models.types import ChatBackend, ChatRequest, Message, ModelCallError
+from lmev2.models.types import ChatBackend, ChatReply, ChatRequest, Message, ModelCallError
 
 Origin = Literal["model", "repaired"]
 Schema = dict[str, Any] | type[pydantic.BaseModel]
 
 _STARTS = re.compile(r'\{\s*["}]')  # a brace in prose seldom looks like this
 _SHOWN_CHARS = 300
+_NOTHING = "(no answer)"
 
 _REPAIR = """Your last reply could not be used: {fault}.
 
@@ -27,6 +28,13 @@ The object must follow this JSON schema:
 
 class JsonReplyError(ValueError):
     """A reply that is not exactly one JSON object of the promised shape."""
+
+
+class UnusableReplyError(ModelCallError):
+    """Replies that came back but hold no valid object: ``malformed_reply``, or ``length`` when the last was cut.
+
+    Tells them from calls that failed, which no fallback may hide.
+    """
 
 
 def find_json_objects(text: str) -> list[dict[str, Any]]:
@@ -77,51 +85,63 @@ def parse_json_object(text: str, schema: Schema | None = None) -> dict[str, Any]
 
 
 def ask_json(
-    chat: ChatBackend, request: ChatRequest, schema: Schema, repair: bool = True
+    chat: ChatBackend, request: ChatRequest, schema: Schema, repair: bool = True, repair_cut: bool = False
 ) -> tuple[dict[str, Any], Origin]:
     """Ask for a JSON object of a given shape, with at most one repair call.
 
     The request carries the schema, so that a backend that can constrains its reply. If the reply still is not the
     object, the model is shown its own reply and what is wrong with it, with thinking off.
 
+    Args:
+        repair: whether there is a repair call.
+        repair_cut: a first reply that was cut is repaired like any other; else it is an error at once.
+
     Returns:
         the object, and whether it came from the first reply (``model``) or from the repair (``repaired``).
 
     Raises:
-        ModelCallError: the call failed, a reply was cut (``length``), or there is no valid object after all
-            (``malformed_reply``).
+        UnusableReplyError: a reply was cut (``length``), or there is no valid object after all (``malformed_reply``).
+        ModelCallError: the call failed.
     """
     json_schema = schema if isinstance(schema, dict) else schema.model_json_schema()
-    reply = _complete(chat, replace(request, schema=json_schema))
+    reply = chat.complete(replace(request, schema=json_schema))
+    cut = reply.finish_reason == "length"
+    if cut and not (repair and repair_cut):
+        raise _cut(reply)
     try:
-        return parse_json_object(reply, schema), "model"
+        if cut:
+            raise JsonReplyError(f"it was cut after {reply.completion_tokens} tokens")
+        return parse_json_object(reply.text, schema), "model"
     except JsonReplyError as error:
         if not repair:
-            raise ModelCallError("malformed_reply", f"the reply is not the JSON object asked for: {error}") from error
+            raise UnusableReplyError(
+                "malformed_reply", f"the reply is not the JSON object asked for: {error}"
+            ) from error
         fault = str(error)
     again = replace(
         request,
         messages=(
             *request.messages,
-            Message.text("assistant", reply),
+            # A reply cut while the model was thinking is empty, which not every chat template takes.
+            Message.text("assistant", reply.text if reply.text.strip() or not cut else _NOTHING),
             Message.text("user", _REPAIR.format(fault=fault, schema=json.dumps(json_schema))),
         ),
         schema=json_schema,
         thinking=None if request.thinking is None else False,
     )
+    second = chat.complete(again)
+    if second.finish_reason == "length":
+        raise _cut(second)
     try:
-        return parse_json_object(_complete(chat, again), schema), "repaired"
+        return parse_json_object(second.text, schema), "repaired"
     except JsonReplyError as error:
-        raise ModelCallError(
+        raise UnusableReplyError(
             "malformed_reply", f"neither the reply ({fault}) nor its repair ({error}) is usable"
         ) from error
 
 
-def _complete(chat: ChatBackend, request: ChatRequest) -> str:
-    reply = chat.complete(request)
-    if reply.finish_reason == "length":
-        raise ModelCallError("length", f"the reply was cut after {reply.completion_tokens} tokens")
-    return reply.text
+def _cut(reply: ChatReply) -> UnusableReplyError:
+    return UnusableReplyError("length", f"the reply was cut after {reply.completion_tokens} tokens")
 
 
 def _end_of_braces(text: str, start: int) -> int:

@@ -75,6 +75,8 @@ def call_with_retry(
 ) -> tuple[Reply, float]:
     """Run an attempt until it succeeds; return its value and the seconds that this one attempt took.
 
+    The current ledger is told: what the attempt that succeeded took counts, all else was waited.
+
     Args:
         slots: a semaphore held during an attempt, not between attempts; waiting for it is outside the seconds.
 
@@ -100,14 +102,17 @@ def call_with_retry(
         reraise=True,
     )
     started = time.perf_counter()
+    seconds = 0.0  # of the attempt that succeeds
     try:
         value, seconds = retrying(timed)
-        account(time.perf_counter() - started, seconds)
         return value, seconds
     except PassingFault as fault:
         tries = policy.retries + 1
         detail = f"{fault.detail} (after {tries} attempt{'s' if tries > 1 else ''})"
         raise ModelCallError(fault.kind, detail) from None
+    finally:
+        spent = time.perf_counter() - started
+        account(spent, seconds, spent - seconds)
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:

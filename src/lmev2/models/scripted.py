@@ -32,7 +32,7 @@ from lmev2.models.cache import canonical_json, sha256_text
 from lmev2.models.settings import EmbedderSettings, ImageTokenSettings
 from lmev2.models.text import cut_middle
 from lmev2.models.tokens import count_image_tokens
-from lmev2.models.types import ChatReply, ChatRequest, ErrorKind, ModelCallError, ModelSetupError, TextPart
+from lmev2.models.types import ChatReply, ChatRequest, ErrorKind, ModelCallError, ModelSetupError, TextPart, TokenCounter
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -83,6 +83,7 @@ class ScriptedChat:
     Attributes:
         script: the rules, or a callable that returns a reply's text, a whole reply, or raises ModelCallError.
         name: tells callables apart in the cache key.
+        tokens: counts in place of the counter of words.
         calls: the requests so far, in order of arrival.
     """
 
@@ -91,6 +92,7 @@ class ScriptedChat:
     images: ImageTokenSettings | None = None
     context_length: int | None = None
     name: str = ""
+    tokens: TokenCounter | None = None
     calls: list[ChatRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -134,9 +136,9 @@ class ScriptedChat:
             wall_s=time.perf_counter() - start,
         )
 
-    def counter(self) -> ScriptedCounter:
-        """Counts words and punctuation marks."""
-        return ScriptedCounter(self.images)
+    def counter(self) -> TokenCounter:
+        """Counts words and punctuation marks, unless another counter was given."""
+        return self.tokens or ScriptedCounter(self.images)
 
     def _take(self, rules: Sequence[Rule], message: str) -> Rule:
         for general in (False, True):

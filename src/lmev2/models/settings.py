@@ -52,7 +52,8 @@ class ChatSettings(Settings):
         sampling: sampling settings.
         timeout_s, retries, concurrency: of one request; requests at once to the endpoint.
         json_mode: how JSON replies are constrained: by ``schema``, ``object``, or ``none`` (repair only).
-        script: for ``scripted``, the file with the replies.
+        script: for ``scripted``, the file with the replies; `file`, if given, then names the GGUF file whose
+            vocabulary counts tokens. In both, as in `tokenizer`, ``{pipeline}`` stands for the Snakefile's folder.
     """
 
     backend: Literal["llama_cpp", "openai", "rules", "scripted"]
@@ -79,21 +80,44 @@ class EmbedderSettings(Settings):
     """The embedding role.
 
     Attributes:
-        backend: ``wordllama`` (weights inside its wheel) or ``openai`` (any compatible endpoint).
-        model, served_name, tokenizer, endpoint, timeout_s, retries, concurrency: as for a chat role.
+        backend: ``wordllama`` (weights inside its wheel), ``openai`` (any compatible endpoint), ``llama_cpp`` (a GGUF
+            file in this process), ``sentence_transformers`` (PyTorch in this process; needs the extra ``gpu``) or
+            ``scripted`` (tests).
+        model: the name written into results.
+        served_name: the name by which the model is called (default: ``model``): at the endpoint, or, for
+            ``sentence_transformers``, its hub id or folder.
+        tokenizer: for ``openai``, a ``tokenizer.json`` path or a hub id whose ``tokenizer.json`` cuts texts.
+        file: for ``llama_cpp``, a GGUF path, or ``package:NAME`` for the GGUF that an installed package ships.
+        pooling: for ``llama_cpp``, how tokens' vectors become one: ``mean``, ``cls`` (the first token's) or ``last``;
+            null: as the file says.
+        end_token: for ``llama_cpp``, the token appended to every text, as text; empty: none; null: as the file says.
+        revision: for ``sentence_transformers``, branch, tag or commit of a model on the hub; null: its main branch.
+        device: for ``sentence_transformers``, such as ``cuda``, ``cuda:1`` or ``cpu``; null: a GPU if there is one.
+        dtype: for ``sentence_transformers``, the numbers' type; null: as the model is stored.
         dimension: of the vectors; for ``wordllama`` 256.
+        matryoshka: for models in this process, ``dimension`` may be smaller than the model's own: the vector is then
+            made of its first columns. Right only for models that were trained for it, as Qwen3-Embedding was.
         max_tokens: documents are cut at so many tokens (paper's appendix: 4,096).
         max_chars: and before that, in the middle, at so many characters.
         query_instruction: one sentence; queries become ``Instruct: {instruction}\\nQuery:{text}``. Empty: no prefix.
-        batch_size: texts per call.
+        batch_size: texts per call. Models in this process take one text at a time, so that no vector depends on the
+            texts beside it, and store so many at once.
+        endpoint, timeout_s, retries, concurrency: for ``openai``, as for a chat role.
     """
 
-    backend: Literal["wordllama", "openai", "scripted"]
+    backend: Literal["wordllama", "openai", "llama_cpp", "sentence_transformers", "scripted"]
     model: str
     served_name: str | None = None
     tokenizer: str | None = None
+    file: str | None = None
+    pooling: Literal["mean", "cls", "last"] | None = None
+    end_token: str | None = None
+    revision: str | None = None
+    device: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
     endpoint: str = "LMEV2_EMBEDDER"
     dimension: Annotated[int, Field(ge=1)] = 256
+    matryoshka: bool = False
     max_tokens: Annotated[int, Field(ge=1)] = 4096
     max_chars: Annotated[int, Field(ge=1)] = 40_000
     query_instruction: str = ""
@@ -101,6 +125,30 @@ class EmbedderSettings(Settings):
     timeout_s: Annotated[float, Field(gt=0)] = 600
     retries: Annotated[int, Field(ge=0)] = 3
     concurrency: Annotated[int, Field(ge=1)] = 4
+
+    @model_validator(mode="after")
+    def _can_embed(self) -> Self:
+        if self.backend == "llama_cpp" and self.file is None:
+            raise ValueError("backend llama_cpp needs `file`, a GGUF path or package:NAME")
+        for name, backends in _EMBEDDER_ONLY.items():
+            if getattr(self, name) not in (None, False) and self.backend not in backends:
+                raise ValueError(
+                    f"`{name}` is for backend {' or '.join(backends)}; backend {self.backend} does not take it, "
+                    "remove it or choose another backend"
+                )
+        return self
+
+
+# Settings of the embedder that say nothing to other backends, where they would seem to have an effect.
+_EMBEDDER_ONLY = {
+    "file": ("llama_cpp",),
+    "pooling": ("llama_cpp",),
+    "end_token": ("llama_cpp",),
+    "revision": ("sentence_transformers",),
+    "device": ("sentence_transformers",),
+    "dtype": ("sentence_transformers",),
+    "matryoshka": ("llama_cpp", "sentence_transformers"),
+}
 
 
 def _check_backend(settings: ChatSettings) -> None:

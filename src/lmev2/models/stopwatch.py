@@ -16,10 +16,12 @@ from dataclasses import dataclass
 
 @dataclass
 class Ledger:
-    """Seconds that calls took here (``spent_s``) and seconds that they count for (``counted_s``)."""
+    """Seconds that calls took here (``spent_s``), seconds that they count for (``counted_s``), and seconds of failed
+    attempts and of waits around them (``waited_s``), which a replayed call has none of."""
 
     spent_s: float = 0.0
     counted_s: float = 0.0
+    waited_s: float = 0.0
     elapsed_s: float = 0.0  # of the whole piece of work; set at its end
 
     @property
@@ -35,7 +37,7 @@ _current: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
 def collect() -> Iterator[Ledger]:
     """Time a piece of work; read :attr:`Ledger.honest_s` afterwards.
 
-    An outer ledger, if there is one, gets the same account: what was spent, and what it counts for.
+    An outer ledger, if there is one, gets the same account: what was spent, what it counts for, and what was waited.
     """
     outer = _current.get()
     ledger = Ledger()
@@ -49,11 +51,14 @@ def collect() -> Iterator[Ledger]:
         if outer is not None:
             outer.spent_s += ledger.elapsed_s
             outer.counted_s += ledger.honest_s
+            outer.waited_s += ledger.waited_s
 
 
-def account(spent_s: float, counted_s: float) -> None:
-    """Tell the current ledger, if there is one, that a call took ``spent_s`` here and counts for ``counted_s``."""
+def account(spent_s: float, counted_s: float, waited_s: float = 0.0) -> None:
+    """Tell the current ledger, if there is one, that a call took ``spent_s`` here and counts for ``counted_s``, and how
+    much of the time went into failed attempts and waits."""
     ledger = _current.get()
     if ledger is not None:
         ledger.spent_s += spent_s
         ledger.counted_s += counted_s
+        ledger.waited_s += waited_s

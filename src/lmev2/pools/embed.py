@@ -7,7 +7,7 @@ from typing import Any
 
 from lmev2.data.store import StateStore
 from lmev2.models.types import EmbeddingBackend
-from lmev2.pools.raw_state import embedded_text
+from lmev2.pools.raw_state import embedded_text, embedding_order
 from lmev2.progress import Report
 
 _CHUNK = 128
@@ -40,4 +40,5 @@ def embedding_rows(
 def _text(entry: Mapping[str, Any], store: StateStore) -> str:
     if entry["text"] is not None:
         return str(entry["text"])
-    return embedded_text(store.states(entry["trajectory_id"], entry["first_state"], entry["last_state"]))
+    states = store.states(entry["trajectory_id"], entry["first_state"], entry["last_state"])
+    return embedded_text(embedding_order(entry["pool"], states, entry["center_state"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from lmev2.pools.note_view import RunView, quote
 from lmev2.tree import FIELD_ROLES, TABLE_ROLES, Tree
@@ -47,11 +47,12 @@ def site_bullet(view: RunView) -> list[str]:
         for node in tree.nodes
         if node.role in {"link", "button", "menuitem"} and node.label and (node.role, node.label) in view.site_wide
     )
-    text = _joined([quote(label, 60) for label in labels], _BULLET_CHARS)
+    text = joined([quote(label, 60) for label in labels], _BULLET_CHARS)
     return [f"- Most pages of the site show {text}."] if text else []
 
 
-def _joined(items: list[str], limit: int) -> str:
+def joined(items: Sequence[str], limit: int) -> str:
+    """Items with commas between: as many as fit into ``limit`` characters, at least the first; ``…`` for the rest."""
     text = ""
     for number, item in enumerate(items):
         longer = f"{text}, {item}" if text else item
@@ -96,7 +97,7 @@ def _field(view: RunView, tree: Tree, position: int, label: str) -> str:
         notes.append("disabled")
     options = list(dict.fromkeys(tree.options(position)))
     if options:
-        notes.append("options " + _joined([quote(option, 60) for option in _short_range(options)], 300))
+        notes.append("options " + joined([quote(option, 60) for option in _short_range(options)], 300))
     selected = tree.selected(position)
     if selected:
         notes.append(f"value {quote(selected, 60)}")

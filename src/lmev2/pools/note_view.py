@@ -146,10 +146,16 @@ class RunView:
             step
             for index, state in enumerate(self.states)
             if index > 0 and state.action
-            for step in self._state_steps(index, state.action)
+            for step in self.steps_to(index)
         ]
 
-    def _state_steps(self, index: int, action: str) -> list[Step]:
+    def steps_to(self, index: int) -> list[Step]:
+        """What led to a state, at least one step; where no action is recorded, one without verb and words.
+
+        Args:
+            index: the state, at least 1.
+        """
+        action = self.states[index].action or ""
         before = set(self.trees[index - 1].messages())
         messages = tuple(text for text in self.trees[index].messages() if text not in before)
         changed = (
@@ -161,7 +167,7 @@ class RunView:
             Step(
                 index,
                 call.name,
-                self._words(index, call),
+                self._words(index, call) if action else "",
                 self._label(target) if target else "",
                 target,
                 self.pages[index - 1],

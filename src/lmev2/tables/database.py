@@ -19,14 +19,15 @@ def collect(
     spec: Mapping[str, Any],
     questions: Path,
     rows: Mapping[str, Sequence[Path]],
+    pools: Sequence[Path],
     views: str,
     sources: Mapping[str, str],
 ) -> None:
     """Write the database.
 
     Tables: ``questions``, ``contexts``, ``answers``, ``scores`` (one row per question, method and tier), ``methods``
-    (the rows of the table with their position), ``tiers``, ``models`` (role, name and settings), and ``run`` (all
-    settings, and the hashes of data and prompts).
+    (the rows of the table with their position), ``tiers``, ``models`` (role, name and settings), ``pools`` (entries
+    per pool and origin), and ``run`` (all settings, and the hashes of data and prompts).
 
     Args:
         target: the file; replaced when everything is written.
@@ -34,13 +35,15 @@ def collect(
             ``settings`` (the other sections of the configuration).
         questions: the selected questions.
         rows: Parquet files by stage: ``contexts``, ``answers``, ``scores``.
+        pools: Parquet files of the memory's pools.
         views: SQL that defines the views.
         sources: what the run was made from, such as data and prompts, by name: hashes.
     """
-    for path in (questions, *(path for paths in rows.values() for path in paths)):
+    for path in (questions, *pools, *(path for paths in rows.values() for path in paths)):
         check_readable(path)
     with replacing(target) as temporary, duckdb.connect(str(temporary)) as database:
         _fill(database, spec, questions, rows, sources)
+        _count_origins(database, pools)
         database.execute(views)
 
 
@@ -67,7 +70,7 @@ def _fill(
     database.execute(
         """
         CREATE TABLE contexts AS
-        SELECT question_id, method, tier, queries, latency_s, replayed, error, error_detail,
+        SELECT question_id, method, tier, queries, query_origin, latency_s, waited_s, replayed, error, error_detail,
                len(items) AS items,
                len(list_filter(items, lambda item: item.type = 'image')) AS images,
                coalesce(CAST(list_sum(list_transform(
@@ -81,6 +84,16 @@ def _fill(
         database.execute(
             f"CREATE TABLE {stage} AS SELECT * FROM read_parquet(?) ORDER BY method, tier, question_id",
             [_names(rows[stage])],
+        )
+
+
+def _count_origins(database: duckdb.DuckDBPyConnection, pools: Sequence[Path]) -> None:
+    database.execute("CREATE TABLE pools (pool VARCHAR, origin VARCHAR, entries BIGINT, images_left_out BIGINT)")
+    if pools:
+        database.execute(
+            "INSERT INTO pools SELECT pool, origin, count(*), CAST(sum(images_left_out) AS BIGINT) "
+            "FROM read_parquet(?) GROUP BY pool, origin ORDER BY pool, origin",
+            [_names(pools)],
         )
 
 

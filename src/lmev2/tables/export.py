@@ -56,6 +56,7 @@ def _notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
     remarks = json.loads(run["run"])["notes"]
     notes += [remarks[model] for role, model in models if role == "reader" and model in remarks]
     notes.append(f"Data: {run['data']}. All settings and hashes: tables run and models of metrics.duckdb.")
+    notes += _made_otherwise(connection)
     total = connection.execute("SELECT count(*) FROM questions").fetchone()
     notes.append(f"{total[0] if total else 0} questions per method and tier.")
     errors = connection.execute(
@@ -65,6 +66,24 @@ def _notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
         kinds = ", ".join(f"{count} {kind}" for kind, count in errors)
         notes.append(f"INCOMPLETE: {kinds}; rows with an error have no score and are not in the means.")
     return notes
+
+
+def _made_otherwise(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """A note on entries and queries that a model's reply could not be used for as it came."""
+    counts = connection.execute(
+        """
+        SELECT CAST(sum(entries) AS BIGINT), origin, pool FROM pools WHERE origin IN ('repaired', 'fallback')
+        GROUP BY origin, pool
+        UNION ALL
+        SELECT count(*), query_origin, method || ' queries' FROM contexts WHERE query_origin IN ('repaired', 'fallback')
+        GROUP BY query_origin, method
+        ORDER BY 3, 2
+        """
+    ).fetchall()
+    if not counts:
+        return []
+    parts = ", ".join(f"{count} {origin} in {where}" for count, origin, where in counts)
+    return [f"Memory not written by the controller's first reply: {parts} (origins.csv)."]
 
 
 def _write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

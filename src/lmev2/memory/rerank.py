@@ -1,0 +1,84 @@
+"""Choosing among a block of search results by the controller's model; optional, and off in the paper."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lmev2.memory.settings import RerankSettings
+from lmev2.models.factory import make_request
+from lmev2.models.json_reply import UnusableReplyError, ask_json
+from lmev2.models.settings import ChatSettings
+from lmev2.models.types import ChatBackend
+from lmev2.prompts import Prompt
+
+_log = logging.getLogger("lmev2")
+
+BLOCK_TITLES = {
+    "raw_state": "raw state slices",
+    "event": "state-transition events",
+    "procedure_note": "procedure notes",
+    "hint_note": "hint notes",
+}
+
+
+class RerankReply(BaseModel):
+    """The model's choice: numbers of candidates, the most useful first, and one sentence why."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    keep: list[int] = Field(min_length=1, description="numbers of the candidates to keep, the most useful first")
+    reason: str = Field(description="one sentence")
+
+
+class Reranker:
+    """Picks the useful entries of a block of search results.
+
+    Args:
+        chat: the controller.
+        chat_settings: sampling and thinking of the controller's role.
+        prompt: the rerank prompt.
+        settings: how many candidates it sees, and how many stay when it gives no usable choice.
+    """
+
+    def __init__(self, chat: ChatBackend, chat_settings: ChatSettings, prompt: Prompt, settings: RerankSettings):
+        self._chat, self._chat_settings, self._prompt, self._settings = chat, chat_settings, prompt, settings
+
+    @property
+    def candidates(self) -> int:
+        """How many results of a block the model sees; later ones are dropped."""
+        return self._settings.candidates
+
+    def choose(self, question: str, table: str, candidates: Sequence[str]) -> list[int]:
+        """Positions (from 0) of the candidates to keep, the most useful first.
+
+        A single candidate is kept without a call. Numbers that name no candidate and repeats are passed over. Where no
+        usable choice comes back after one repair, the first candidates stay, in the search's order: as many as the
+        settings say.
+
+        Args:
+            question: the question's text.
+            table: the index table that the block comes from.
+            candidates: one text each, best match first, at most ``self.candidates``.
+
+        Raises:
+            ModelCallError: a call failed; this never falls back.
+        """
+        if len(candidates) < 2:
+            return list(range(len(candidates)))
+        numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(candidates, start=1))
+        messages = self._prompt.render_messages(question=question, block=BLOCK_TITLES[table], candidates=numbered)
+        request = make_request(self._chat_settings, messages, role="controller")
+        try:
+            value, _ = ask_json(self._chat, request, RerankReply, repair_cut=True)
+            kept = dict.fromkeys(number - 1 for number in value["keep"] if 1 <= number <= len(candidates))
+            if kept:
+                return list(kept)
+            fault = f"it names none of the {len(candidates)} candidates"
+        except UnusableReplyError as error:
+            fault = error.detail
+        _log.warning("choice among %s falls back to the first ones: %s", BLOCK_TITLES[table], fault)
+        first = self._settings.keep_raw_state if table == "raw_state" else self._settings.keep_other
+        return list(range(len(candidates)))[:first]

@@ -1,0 +1,9 @@
+"""Write the effective settings of every method of the run."""
+
+from pathlib import Path
+
+from lmev2.job import Job
+from lmev2.tables.methods import write_methods
+
+with Job(snakemake) as job:
+    write_methods(Path(snakemake.output[0]), job.spec["methods"], job.spec["render"])
