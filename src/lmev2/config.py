@@ -112,6 +112,12 @@ class Config(Settings):
             raise ValueError(f"run.methods names {missing}, but methods defines only {sorted(self.methods)}")
         if len(set(self.run.methods)) != len(self.run.methods) or len(set(self.run.tiers)) != len(self.run.tiers):
             raise ValueError("run.methods and run.tiers must not name anything twice")
+        reranking = [name for name in self.run.methods if getattr(self.methods[name], "rerank", None) is not None]
+        if reranking and self.models.controller.backend == "rules":
+            raise ValueError(
+                f"{reranking} rerank, which takes a model, but models.controller.backend is rules; set it to a model "
+                "or leave `rerank` out"
+            )
         labels = [self.methods[name].label for name in self.run.methods]
         if len(set(labels)) != len(labels):
             raise ValueError(f"methods of the run must have different labels, found {labels}")

@@ -248,7 +248,7 @@ class PoolIndex:
             raise PoolIndexError(f"the entries of {self._folder} have no text to search; {self._advice}")
         if not haystack or k <= 0:
             return []
-        query = self._table.search(MatchQuery(text, "text"), query_type="fts")
+        query = self._table.search(MatchQuery(text, "text"), query_type="fts")  # type: ignore[call-arg] # has defaults
         found = self._without_tied_end(query.where(_within(haystack), prefilter=True), "_score", k)
         return sorted(_rank(found, vector, haystack), key=lambda hit: -hit.text_score)
 

@@ -19,6 +19,7 @@ from lmev2.fingerprint import code_fingerprint
 from lmev2.memory.plugin_source import source_stamp
 from lmev2.memory.settings import PluginMethod, RagMethod
 from lmev2.models.cache import canonical_json
+from lmev2.models.sentence_transformers_backend import model_files
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.shards import shard_names
 
@@ -70,7 +71,7 @@ _IN_PROCESS = ("llama_cpp", "sentence_transformers")
 _FREE = ("wordllama", "scripted", "rules")
 
 # Settings of a model role that change how a call is made but not what comes back.
-CALL_MECHANICS = {"timeout_s", "retries", "concurrency", "endpoint", "batch_size"}
+CALL_MECHANICS = {"timeout_s", "retries", "concurrency", "endpoint", "batch_size", "device"}
 # Settings that may name a file on disk; its size and time of change stand for its content.
 _FILE_SETTINGS = ("file", "tokenizer", "script")
 
@@ -219,6 +220,9 @@ class Plan:
         spec = settings.model_dump(mode="json", exclude=CALL_MECHANICS)
         spec |= {name: self.path(spec[name]) for name in _FILE_SETTINGS if spec.get(name)}
         stamps = {name: _stamp(spec[name]) for name in _FILE_SETTINGS if spec.get(name) and Path(spec[name]).is_file()}
+        if settings.backend == "sentence_transformers" and Path(str(spec["served_name"] or spec["model"])).is_dir():
+            folder = Path(str(spec["served_name"] or spec["model"]))
+            stamps |= {str(path.relative_to(folder)): _stamp(str(path)) for path in model_files(folder)}
         return spec | ({"stamps": stamps} if stamps else {})
 
     def spec(self, rule: str, wildcards: Mapping[str, str] | None = None) -> str:
@@ -259,7 +263,9 @@ def _controlled(plan: Plan, wildcards: dict[str, str], pool: str, *of_rules: str
     """Settings of a pool that the controller writes: those of the rules (``of_rules``) or those of the model."""
     settings = getattr(plan.config.pools, pool).model_dump(mode="json")
     kept = {name: value for name, value in settings.items() if (name in of_rules) != plan.has_controller()}
-    return {"shard": wildcards["shard"], pool: kept, "controller": plan.role("controller")}
+    spec = {"shard": wildcards["shard"], pool: kept, "controller": plan.role("controller")}
+    # Lowered, it must repeat the calls that were let through before.
+    return spec | ({"allow": plan.config.errors.allow} if plan.has_controller() else {})
 
 
 def _embed_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ POOL_ENTRY = _schema(
         "origin": _STR,  # model, repaired, fallback, rules
         "images_left_out": _INT,  # screenshots that a text-only controller did not see
     },
-    {"text": _STR, "origin_detail": _STR},  # why an entry is repaired or a fallback
+    {"text": _STR, "origin_detail": _STR},  # why an entry is repaired, a fallback, or made from cut trees
 )
 
 EMBEDDING = _schema(

@@ -77,6 +77,12 @@ def test_ids_and_icons_do_not_take_up_room() -> None:
     assert "[3]" not in text and "\ue604" not in text and "combobox 'Courier'" in text
 
 
+def test_a_heading_named_by_its_only_content_is_not_shown_twice() -> None:
+    tree = "[a0] heading '', selected=True\n\t[a1] row 'Courier'\n[a0]  ''\n[a0] heading 'Courier', selected=True"
+    (found,) = focus_lines("Which courier?", [tree], 64)
+    assert found is not None and found.count("heading 'Courier' (selected)") == 1
+
+
 def test_nothing_bears_on_the_query() -> None:
     assert focus_lines("Zebra crossing permit?", [ORDER], 400) == [None]
     assert focus_lines("Which couriers?", ["", "RootWebArea 'x'"], 400) == [None, None]

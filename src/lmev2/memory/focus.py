@@ -170,7 +170,8 @@ def _choose(
         if unit.text in taken:
             continue
         wanted = [candidate.number, *_context(units, candidate.number)]
-        added = [n for n in wanted if n not in chosen[candidate.tree] and units[n].text not in taken]
+        new = {units[n].text: n for n in reversed(wanted) if units[n].text not in taken}  # of equal lines the first
+        added = [n for n in new.values() if n not in chosen[candidate.tree]]
         cost = sum(_cost(units[number]) for number in added) + (0 if chosen[candidate.tree] else len(GAP) + 1)
         if cost > left:
             continue

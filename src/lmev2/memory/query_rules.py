@@ -1,8 +1,8 @@
 """Queries by rules, without a model.
 
 What a question asks is left when instructions on the answer's form, lead-ins and choices are taken away; labels and
-names stay as they are written. Choices are left out because most of them are wrong by construction: their labels pull
-towards pages that look alike, and a context has room for six slices.
+names stay as they are written. Raw slices are searched with the choices as well: they name what stands on the page that
+is looked for, wrong ones included (docs/retrieval.md).
 
 Which pools are searched:
 
@@ -92,7 +92,7 @@ class RuleQueries:
         wants_event = speaks_of_change(cleaned)
         if query.question_type is not None and query.question_type.startswith("dynamic"):
             wants_event = True
-        return make_bundle(_raw_queries(cleaned), cleaned if wants_event else "", cleaned, "rules")
+        return make_bundle(_raw_queries(query.text, cleaned), cleaned if wants_event else "", cleaned, "rules")
 
 
 def clean_question(text: str) -> str:
@@ -108,10 +108,12 @@ def speaks_of_change(question: str) -> bool:
     return _EVENT.search(question) is not None
 
 
-def _raw_queries(question: str) -> list[str]:
-    """One query per compared side, with the rest of the question; the question itself where there are no sides."""
-    sides, rest = compared_sides(question)
-    return [f"{side}: {rest}" if rest else side for side in sides] or [question]
+def _raw_queries(text: str, cleaned: str) -> list[str]:
+    """One query per compared side, with the rest of the question; where there are no sides, the question with its
+    choices."""
+    sides, rest = compared_sides(cleaned)
+    choices = [statement.text for statement in statements(text) if statement.is_choice]
+    return [f"{side}: {rest}" if rest else side for side in sides] or [" ".join([cleaned, *choices])]
 
 
 def compared_sides(question: str) -> tuple[list[str], str]:

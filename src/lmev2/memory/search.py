@@ -79,13 +79,14 @@ class PoolSearch:
                     f"index {table!r} has {dimension} dimensions, the embedder {embedder.model} {embedder.dimension}"
                 )
         self._indexes, self._embedder, self._settings = indexes, embedder, settings
+        self._latest: tuple[str, npt.NDArray[np.float32]] | None = None
 
     def search(self, table: str, text: str, haystack: Sequence[str], k: int) -> list[Hit]:
         """The k entries that fit the text best, best first; their score is the cosine similarity."""
         asked = strip_question(text) if self._settings.strip else text
         if not asked.strip():
             return []
-        vector = self._embedder.embed_query(asked)
+        vector = self._vector(asked)
         if table != _RAW_STATE:
             return self._entries(table, asked, vector, haystack, k)
         distinct = Distinct(self._settings.distinct)
@@ -96,6 +97,12 @@ class PoolSearch:
             if distinct.take(hit):
                 taken.append(hit)
         return taken
+
+    def _vector(self, text: str) -> npt.NDArray[np.float32]:
+        """The text's vector; several tables are searched for one text, which is embedded once."""
+        if self._latest is None or self._latest[0] != text:
+            self._latest = text, self._embedder.embed_query(text)
+        return self._latest[1]
 
     def _entries(
         self, table: str, text: str, vector: npt.NDArray[np.float32], haystack: Sequence[str], k: int

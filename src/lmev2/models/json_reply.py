@@ -44,7 +44,8 @@ def find_json_objects(text: str) -> list[dict[str, Any]]:
     taken for an answer.
     """
     found: list[dict[str, Any]] = []
-    decoder = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant)
+    # Not strict: a line break inside a string is no doubt about what is meant, and constrained models do write them.
+    decoder = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant, strict=False)
     position = 0
     while (start := _STARTS.search(text, position)) is not None:
         try:

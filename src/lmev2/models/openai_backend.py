@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lmev2.models.embedding_text import with_instruction
 from lmev2.models.openai_endpoint import Endpoint
 from lmev2.models.retry import PassingFault, RetryPolicy
 from lmev2.models.settings import ChatSettings, EmbedderSettings
@@ -196,11 +197,6 @@ class OpenAIEmbedder:
                 f"{self.dimension}"
             )
         return vectors
-
-
-def with_instruction(instruction: str, query: str) -> str:
-    """A query in the instruction form of the embedding model; the query alone without instruction."""
-    return f"Instruct: {instruction}\nQuery:{query}" if instruction else query
 
 
 def parse_completion(answer: dict[str, Any], model: str, thinking: bool) -> dict[str, Any]:

@@ -32,7 +32,15 @@ from lmev2.models.cache import canonical_json, sha256_text
 from lmev2.models.settings import EmbedderSettings, ImageTokenSettings
 from lmev2.models.text import cut_middle
 from lmev2.models.tokens import count_image_tokens
-from lmev2.models.types import ChatReply, ChatRequest, ErrorKind, ModelCallError, ModelSetupError, TextPart, TokenCounter
+from lmev2.models.types import (
+    ChatReply,
+    ChatRequest,
+    ErrorKind,
+    ModelCallError,
+    ModelSetupError,
+    TextPart,
+    TokenCounter,
+)
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lmev2.models.embedding_text import with_instruction
 from lmev2.models.gguf import remembered_sha256
 from lmev2.models.settings import EmbedderSettings
 from lmev2.models.text import cut_middle, encode_prefix
@@ -70,10 +71,8 @@ class WordLlamaEmbedder:
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """Vector of shape (dimension,) for a query, with the instruction before it, if any."""
-        instruction = self.settings.query_instruction
-        vector: npt.NDArray[np.float32] = self.embed_documents(
-            [f"Instruct: {instruction}\nQuery:{text}" if instruction else text]
-        )[0]
+        asked = with_instruction(self.settings.query_instruction, text)
+        vector: npt.NDArray[np.float32] = self.embed_documents([asked])[0]
         return vector
 
     def _ids(self, tokenizer: JsonTokenizer, text: str) -> list[int]:

@@ -111,7 +111,7 @@ def ask(
                 break
             continue
         if kind == "model":
-            return Written(value, Origin("model", None, images_left_out))
+            return Written(value, Origin("model", "; ".join(faults) or None, images_left_out))
         return Written(value, Origin("repaired", "; ".join([*faults, REPAIRED]), images_left_out))
     return Written(None, Origin("fallback", "; ".join(faults), images_left_out))
 

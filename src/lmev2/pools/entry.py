@@ -14,7 +14,7 @@ class Origin(NamedTuple):
 
     Attributes:
         kind: ``model``, ``repaired`` (by a second call), ``fallback`` (rules in place of a model) or ``rules``.
-        detail: why it is repaired or a fallback; None for the other kinds.
+        detail: why it is repaired or a fallback, or what a model could not be shown at first; else None.
         images_left_out: screenshots that a text-only controller did not see.
     """
 

@@ -88,10 +88,13 @@ def _fill(
 
 
 def _count_origins(database: duckdb.DuckDBPyConnection, pools: Sequence[Path]) -> None:
-    database.execute("CREATE TABLE pools (pool VARCHAR, origin VARCHAR, entries BIGINT, images_left_out BIGINT)")
+    database.execute(
+        "CREATE TABLE pools (pool VARCHAR, origin VARCHAR, entries BIGINT, shortened BIGINT, images_left_out BIGINT)"
+    )
     if pools:
         database.execute(
-            "INSERT INTO pools SELECT pool, origin, count(*), CAST(sum(images_left_out) AS BIGINT) "
+            "INSERT INTO pools SELECT pool, origin, count(*), "
+            "count(*) FILTER (origin = 'model' AND origin_detail IS NOT NULL), CAST(sum(images_left_out) AS BIGINT) "
             "FROM read_parquet(?) GROUP BY pool, origin ORDER BY pool, origin",
             [_names(pools)],
         )
