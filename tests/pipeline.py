@@ -16,9 +16,10 @@ from typing import Any
 import yaml
 from unit.dataroot import make_data_root
 
-METHODS = ["no_retrieval", "rag_slice", "rag_slice_notes"]
+METHODS = ["no_retrieval", "rag_slice", "rag_slice_notes", "agentrunbook_r", "rag_hybrid"]
 _COPIED = ("Snakefile", "config.yaml", "rules", "workflow", "profiles", "src", "envs")
 _STAT = re.compile(r"^(\w+) +(\d+)$", re.MULTILINE)
+_JOB = re.compile(r"^Job \d+: (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,20 @@ class Pipeline:
 
     def planned(self, *targets: str) -> dict[str, int]:
         """Jobs by rule that a dry run plans; empty when there is nothing to do."""
+        return self.plan(*targets)[0]
+
+    def plan(self, *targets: str) -> tuple[dict[str, int], list[str]]:
+        """Jobs by rule that a dry run plans, and their messages in the order of the alphabet."""
         output = self.run("-n", *targets).stdout
         if "Nothing to be done" in output:
-            return {}
-        stats = output[output.index("Job stats:") :]
-        return {rule: int(count) for rule, count in _STAT.findall(stats) if rule != "total"}
+            return {}, []
+        return job_counts(output), sorted(_JOB.findall(output))
+
+
+def job_counts(output: str) -> dict[str, int]:
+    """Jobs by rule, from what Snakemake prints of a run before it starts."""
+    stats = output[output.index("Job stats:") :]
+    return {rule: int(count) for rule, count in _STAT.findall(stats) if rule != "total"}
 
 
 def make_pipeline(project: Path, folder: Path, overlay: dict[str, Any]) -> Pipeline:
@@ -85,6 +95,13 @@ def open_pipeline(pipeline: Path, folder: Path, overlay: dict[str, Any]) -> Pipe
     return opened
 
 
+def merged(base: Any, over: Any) -> Any:
+    """Mappings merged as Snakemake merges configuration files; everything else is replaced."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        return {key: merged(base.get(key), over.get(key, base.get(key))) for key in {**base, **over}}
+    return over
+
+
 def write_script(path: Path, rules: Sequence[dict[str, Any]]) -> str:
     """A script of replies for the backend ``scripted``."""
     path.write_text("".join(json.dumps(rule) + "\n" for rule in rules), encoding="utf-8")
@@ -92,7 +109,7 @@ def write_script(path: Path, rules: Sequence[dict[str, Any]]) -> str:
 
 
 def scripted_models(folder: Path, reader: Sequence[dict[str, Any]], judge: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Models section with scripted roles in place of the real ones."""
+    """Models section with scripted roles in place of the real ones; the controller stays rules."""
     plain: dict[str, Any] = {"backend": "scripted", "file": None, "quantize": None, "concurrency": 2}
     return {
         "reader": {
@@ -112,7 +129,7 @@ def overlay_for(folder: Path, reader: Sequence[dict[str, Any]], judge: Sequence[
     return {
         "data": {"root": str(folder / "data")},
         "cache": str(folder / "cache"),
-        "run": {"questions": None},
+        "run": {"questions": None, "methods": METHODS},
         "shards": {"trajectories": 1, "questions": 1},
         "models": scripted_models(folder, reader, judge),
     }

@@ -333,7 +333,8 @@ def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
 
 def _methods_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
     return {
-        "methods": {name: plan.config.methods[name].model_dump(mode="json") for name in plan.config.run.methods},
+        # A list, because the canonical JSON of an object forgets the order of its keys.
+        "methods": [[name, plan.config.methods[name].model_dump(mode="json")] for name in plan.config.run.methods],
         "render": plan.config.render.model_dump(mode="json"),
     }
 

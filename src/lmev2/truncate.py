@@ -10,7 +10,7 @@ from typing import Any
 from lmev2.models.types import ImagePart, TextPart, TokenCounter
 
 SEPARATOR = "\n\n"
-IMAGE_LEFT_OUT = "[image left out]"
+IMAGE_LEFT_OUT = "[images left out]"
 EMPTY_CONTEXT = "(the memory returned no evidence)"
 
 
@@ -42,7 +42,7 @@ def fit_context(items: Sequence[Mapping[str, Any]], counter: TokenCounter, budge
         items: context items (``type``, ``value``), most important first.
         counter: the reader's token counter.
         budget: tokens; 0 keeps nothing.
-        images: the reader accepts images; if not, a placeholder line stands for each.
+        images: the reader accepts images; if not, a placeholder line stands for neighbouring ones.
     """
     before = _count(_parts(items, images), counter)
     kept, tokens = len(items), before
@@ -82,8 +82,10 @@ def _parts(items: Sequence[Mapping[str, Any]], images: bool) -> tuple[TextPart |
                 parts.append(TextPart(SEPARATOR.join(run) + SEPARATOR))
                 run = []
             parts.append(ImagePart(Path(item["value"])))
-        else:
-            run.append(IMAGE_LEFT_OUT if item["type"] == "image" else item["value"])
+        elif item["type"] == "text":
+            run.append(item["value"])
+        elif not run or run[-1] != IMAGE_LEFT_OUT:  # one mark for neighbouring images
+            run.append(IMAGE_LEFT_OUT)
     if run:
         parts.append(TextPart(SEPARATOR.join(run)))
     return tuple(parts)

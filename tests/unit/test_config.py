@@ -65,11 +65,49 @@ def test_inheriting_in_a_circle_or_from_nowhere_is_refused() -> None:
         ({"data": {"hub": {"revision": "a" * 40}}}, "would overwrite the shipped data"),
         ({"data": {"root": "x", "hub": {"repo": "a/b"}}}, "full commit id"),
         ({"methods": {"rag_slice": {"pools": ["raw_state", "raw_state"]}}}, r"named twice"),
+        (
+            {"methods": {"rag_slice": {"search": {"full_texts": True}}}},
+            r"rag_slice\.rag\.search\.full_texts: Extra inputs",
+        ),
+        (
+            {"methods": {"rag_slice": {"search": {"vectors": "page"}}}},
+            r"search\.vectors: Input should be 'slice', 'center'",
+        ),
+        ({"methods": {"rag_slice": {"rerank": {"candidate": 8}}}}, r"rag_slice\.rag\.rerank\.candidate: Extra inputs"),
+        ({"methods": {"rag_slice": {"queries": "written"}}}, r"queries: Input should be 'question' or 'generated'"),
+        ({"methods": {"rag_slice": {"pools": ["notes"]}}}, r"pools\.0: Input should be 'note', 'event' or 'raw_state'"),
+        ({"models": {"controller": {"modle": "x"}}}, r"models\.controller\.modle: Extra inputs"),
+        ({"models": {"controller": {"label_attempts": 3}}}, r"models\.controller\.label_attempts: Extra inputs"),
+        ({"models": {"controller": {"backend": "llama_cpp"}}}, r"models\.controller: .*needs `file`"),
+        ({"pools": {"event": {"changed_chars": 300}}}, r"pools\.event\.changed_chars: Extra inputs"),
+        ({"pools": {"note": {"reply_chars": 9999}}}, r"pools\.note\.reply_chars: .*less than or equal to 500"),
+        ({"pools": {"chunk": {"chars": 200}}}, r"overlap_chars 150 is more than half of chars 200"),
     ],
 )
 def test_mistakes_are_named_with_their_place(raw: dict[str, Any], change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(merged(raw, change))
+
+
+RERANKED = {"methods": {"rag_slice": {"rerank": {"candidates": 8}}}}
+
+
+def test_reranking_by_rules_is_refused_and_says_what_to_do(raw: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_config(merged(raw, RERANKED))
+    # Rows that inherit it are named as well; both ways out are told.
+    for part in ("rag_slice", "rag_slice_notes", "rag_hybrid", "models.controller.backend is rules", "leave `rerank`"):
+        assert part in str(refused.value)
+    assert "agentrunbook_r" not in str(refused.value).partition("rerank,")[0]
+
+
+def test_reranking_takes_a_model_only_where_it_is_run(raw: dict[str, Any]) -> None:
+    assert load_config(merged(raw, {**RERANKED, "run": {"methods": ["no_retrieval", "agentrunbook_r"]}}))
+    model = {"backend": "scripted", "script": "replies.jsonl", "model": "m"}
+    config = load_config(merged(raw, {**RERANKED, "models": {"controller": model}}))
+    method = config.methods["rag_slice_notes"]
+    assert isinstance(method, RagMethod) and method.rerank is not None
+    assert (method.rerank.candidates, method.rerank.keep_raw_state, method.rerank.keep_other) == (8, 2, 3)
 
 
 def test_the_schema_on_disk_is_the_models(project: Path) -> None:

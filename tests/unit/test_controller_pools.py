@@ -369,7 +369,12 @@ def test_an_event_that_fails_for_length_is_asked_again_with_shorter_trees(fail: 
 
     world = World("event", answer, run)
     (row,) = world.entries(retry_tree_chars=200)
-    assert (row["origin"], row["origin_detail"]) == ("model", None)
+    assert row["origin"] == "model"  # and it says that it was made from less than the whole
+    faults = {
+        cut: "length: the reply was cut after 8192 tokens",
+        overflow: "context_overflow: maximum context length is 9 tokens",
+    }
+    assert row["origin_detail"] == f"{faults[fail]}; with trees of 200 characters"
     texts = [last_user_text(call) for call in world.chat.calls]
     assert len(texts) == 2
     for k in (0, 1):
@@ -410,6 +415,18 @@ def test_a_repair_that_is_cut_counts_as_a_failure_for_length() -> None:
     world = World("event", answer, trajectory("a", 2, tree_lines=100))
     (row,) = world.entries(retry_tree_chars=200)
     assert (row["origin"], len(world.chat.calls)) == ("model", 3)
+    assert row["origin_detail"].endswith("; with trees of 200 characters")
+
+
+def test_an_event_repaired_after_its_trees_were_cut_says_both() -> None:
+    def answer(request: ChatRequest) -> str | ChatReply:
+        text = last_user_text(request)
+        return GOOD["event"] if REPAIR in text else cut() if len(text) > 2000 else "no"
+
+    world = World("event", answer, trajectory("a", 2, tree_lines=100))
+    (row,) = world.entries(retry_tree_chars=200)
+    assert (row["origin"], len(world.chat.calls)) == ("repaired", 3)
+    assert "; with trees of 200 characters; the first reply was not the JSON object" in row["origin_detail"]
 
 
 @pytest.mark.parametrize(("fail", "kind"), [(cut, "length"), (overflow, "context_overflow")])

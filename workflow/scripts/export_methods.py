@@ -6,4 +6,4 @@ from lmev2.job import Job
 from lmev2.tables.methods import write_methods
 
 with Job(snakemake) as job:
-    write_methods(Path(snakemake.output[0]), job.spec["methods"], job.spec["render"])
+    write_methods(Path(snakemake.output[0]), dict(job.spec["methods"]), job.spec["render"])

@@ -78,13 +78,14 @@ def focus_bullets(query: str, content: str, budget_chars: int) -> str:
 
 
 def _with_gaps(bullets: Sequence[str], kept: set[int]) -> list[str]:
+    """The kept bullets in order, with a mark where some are left out between two of them."""
     lines: list[str] = []
     for number, bullet in enumerate(bullets):
         if number in kept:
             lines.append(bullet)
-        elif not lines or lines[-1] != _GAP:
+        elif lines and lines[-1] != _GAP:
             lines.append(_GAP)
-    return lines
+    return lines[:-1] if lines and lines[-1] == _GAP else lines
 
 
 def _contains(tokens: Sequence[str], phrase: tuple[str, ...]) -> bool:

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from lmev2.memory.base import MemoryQuery
 from lmev2.memory.queries import QueryBundle, fallback_bundle, make_bundle
 from lmev2.memory.summary import HaystackSummaries
-from lmev2.models.factory import make_request
 from lmev2.models.json_reply import UnusableReplyError, ask_json
+from lmev2.models.request import make_request
 from lmev2.models.settings import ChatSettings
 from lmev2.models.types import ChatBackend
 from lmev2.prompts import Prompt

@@ -18,7 +18,9 @@ from lmev2.memory.settings import RenderSettings
 from lmev2.trajectory import State, Trajectory
 
 _NOTE_TITLES = {"procedure_note": "Procedure note", "hint_note": "Hint note"}
-_URL_PROPERTY = re.compile(r""", url=(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+_LITERAL = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+# An element's line behind an action: role and name say which it is.
+_ELEMENT = re.compile(rf"-> \[[^\]\s]+\] (\w+(?: {_LITERAL})?)[^\n;]*")
 _ACTION_CHARS = 120
 
 
@@ -35,9 +37,9 @@ def render_notes(
     """
     items = []
     for rank, hit in enumerate(hits, start=1):
-        text = f"### {_NOTE_TITLES[table]} {rank} ({_source(hit)})\n{note_body(hit, question, settings)}"
+        text = f"### {_NOTE_TITLES[table]} {rank} ({_source(hit, settings)})\n{note_body(hit, question, settings)}"
         if heading and rank == 1:
-            text = f"## Procedure and hint notes\n\n{text}"
+            text = _heading("Procedure and hint notes", settings) + text
         items.append(ContextItem("text", text, hit.trajectory_id, (), table, hit.score))
     return items
 
@@ -53,9 +55,9 @@ def render_event(
         seen: for focused rendering, screenshots that the context already shows are not repeated; grows.
     """
     pre, post = hit.first_state, hit.last_state
-    heading = "## State-transition events\n\n" if rank == 1 else ""
+    heading = _heading("State-transition events", settings) if rank == 1 else ""
     body = event_body(hit, question, trajectory, settings)
-    text = f"{heading}### Event {rank} ({_source(hit)}, states {pre} -> {post})\n{body}"
+    text = f"{heading}### Event {rank} ({_source(hit, settings)}, states {pre} -> {post})\n{body}"
     items = [ContextItem("text", text, hit.trajectory_id, (), "event", hit.score)]
     for state in (trajectory.states[pre], trajectory.states[post]):
         items += _screenshot(hit, state, "event", settings, seen)
@@ -73,8 +75,9 @@ def render_slice(
         seen: for focused rendering, tree lines and screenshots that the context already shows; grows.
     """
     body, shown = slice_body(hit, query, trajectory, settings, seen)
-    heading = "## Raw state slices\n\n" if rank == 1 else ""
-    text = f"{heading}### Slice {rank} ({_source(hit)}, states {hit.first_state}-{hit.last_state})\n{body}"
+    heading = _heading("Raw state slices", settings) if rank == 1 else ""
+    source = f"{_source(hit, settings)}, states {hit.first_state}-{hit.last_state}"
+    text = f"{heading}### Slice {rank} ({source})\n{body}"
     items = [ContextItem("text", text, hit.trajectory_id, tuple(shown), "raw_state", hit.score)]
     return items + _screenshot(hit, trajectory.states[hit.center_state], "raw_state", settings, seen)
 
@@ -89,8 +92,8 @@ def note_body(hit: Hit, question: str, settings: RenderSettings) -> str:
 
 
 def event_body(hit: Hit, question: str, trajectory: Trajectory, settings: RenderSettings) -> str:
-    """Transition, annotated action, overview and description of an event; in focused rendering the action and what
-    bears on the question in the description of the change."""
+    """Transition, annotated action, overview and description of an event; in focused rendering what bears on the
+    question in the description of the change, which names the action."""
     pre, post = hit.first_state, hit.last_state
     action, change = trajectory.transition_action(pre), str(hit.payload["state_transition"])
     if settings.mode == "full":
@@ -98,7 +101,7 @@ def event_body(hit: Hit, question: str, trajectory: Trajectory, settings: Render
             f"Transition: state {pre} -> state {post}\nAction: {action}\n"
             f"Overview: {hit.payload['overview']}\nDescription: {change}"
         )
-    return f"After {_short_action(action)}: {focus_clauses(question, change, settings.event_chars)}"
+    return focus_clauses(question, change, settings.event_chars)
 
 
 def slice_body(
@@ -120,8 +123,15 @@ def _screenshot(hit: Hit, state: State, pool: str, settings: RenderSettings, see
     return [ContextItem("image", str(state.screenshot), hit.trajectory_id, (state.state_index,), pool, hit.score)]
 
 
-def _source(hit: Hit) -> str:
-    return f"similarity {hit.score:.3f}, trajectory {hit.trajectory_id}"
+def _heading(title: str, settings: RenderSettings) -> str:
+    """A section's heading; in focused rendering it says once what stands in each entry's brackets."""
+    return f"## {title}\n\n" if settings.mode == "full" else f"## {title} (similarity, trajectory)\n\n"
+
+
+def _source(hit: Hit, settings: RenderSettings) -> str:
+    if settings.mode == "full":
+        return f"similarity {hit.score:.3f}, trajectory {hit.trajectory_id}"
+    return f"{hit.score:.2f}, {hit.trajectory_id}"
 
 
 def _full_states(trajectory: Trajectory, hit: Hit, query: str, states: Sequence[State]) -> str:
@@ -169,6 +179,6 @@ def _focused_states(
 
 
 def _short_action(annotated: str) -> str:
-    """An annotated action without the addresses and properties of its element."""
-    text = _URL_PROPERTY.sub("", annotated)
+    """An annotated action with its element's role and name only."""
+    text = _ELEMENT.sub(r"-> \1", annotated)
     return text if len(text) <= _ACTION_CHARS else text[: _ACTION_CHARS - 1] + "…"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from lmev2.memory.settings import RerankSettings
-from lmev2.models.factory import make_request
 from lmev2.models.json_reply import UnusableReplyError, ask_json
+from lmev2.models.request import make_request
 from lmev2.models.settings import ChatSettings
 from lmev2.models.types import ChatBackend
 from lmev2.prompts import Prompt

@@ -5,21 +5,10 @@ Each backend is imported when it is made: the client libraries take seconds to i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from lmev2.models.cache import CallCache
 from lmev2.models.cached import CachedChat, CachedEmbedder
 from lmev2.models.settings import ChatSettings, EmbedderSettings
-from lmev2.models.types import (
-    ChatBackend,
-    ChatRequest,
-    EmbeddingBackend,
-    Message,
-    ModelSetupError,
-    Sampling,
-    TokenCounter,
-)
+from lmev2.models.types import ChatBackend, EmbeddingBackend, ModelSetupError, TokenCounter
 
 
 def make_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBackend:
@@ -73,32 +62,6 @@ def make_counter(settings: ChatSettings, cache: CallCache) -> TokenCounter:
         ModelSetupError: the role has no tokenizer.
     """
     return _bare_chat(settings, cache, threads=1).counter()
-
-
-def make_request(
-    settings: ChatSettings,
-    messages: Iterable[Message],
-    *,
-    schema: dict[str, Any] | None = None,
-    thinking: bool | None = None,
-    sample: int = 0,
-    role: str = "",
-) -> ChatRequest:
-    """A request with the sampling, thinking and effort of a role's settings.
-
-    Args:
-        thinking: overrides the role's own setting if the role has one; a model that cannot switch is left alone.
-    """
-    sampling = settings.sampling
-    return ChatRequest(
-        messages=tuple(messages),
-        sampling=Sampling(sampling.temperature, sampling.top_p, sampling.top_k, sampling.max_tokens, sampling.seed),
-        schema=schema,
-        thinking=settings.thinking if thinking is None or settings.thinking is None else thinking,
-        reasoning_effort=settings.reasoning_effort,
-        sample=sample,
-        role=role,
-    )
 
 
 def _bare_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBackend:

@@ -19,8 +19,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import pydantic
 
 from lmev2.failures import Failure, check_failures
-from lmev2.models.factory import make_request
 from lmev2.models.json_reply import UnusableReplyError, ask_json
+from lmev2.models.request import make_request
 from lmev2.models.settings import ControllerSettings
 from lmev2.models.types import ChatBackend, ChatRequest, ImagePart, Message, ModelCallError, TextPart
 from lmev2.pools.entry import Origin
@@ -110,9 +110,10 @@ def ask(
             if error.kind not in _TOO_LONG:
                 break
             continue
-        if kind == "model":
-            return Written(value, Origin("model", "; ".join(faults) or None, images_left_out))
-        return Written(value, Origin("repaired", "; ".join([*faults, REPAIRED]), images_left_out))
+        said = [*faults, remark] if remark else faults
+        if kind == "repaired":
+            said = [*said, REPAIRED]
+        return Written(value, Origin(kind, "; ".join(said) or None, images_left_out))
     return Written(None, Origin("fallback", "; ".join(faults), images_left_out))
 
 

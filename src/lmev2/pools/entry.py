@@ -14,7 +14,7 @@ class Origin(NamedTuple):
 
     Attributes:
         kind: ``model``, ``repaired`` (by a second call), ``fallback`` (rules in place of a model) or ``rules``.
-        detail: why it is repaired or a fallback, or what a model could not be shown at first; else None.
+        detail: why it is repaired or a fallback, or why a model was shown less than the whole; else None.
         images_left_out: screenshots that a text-only controller did not see.
     """
 
@@ -24,6 +24,8 @@ class Origin(NamedTuple):
 
 
 RULES = Origin("rules")
+# In the detail of an entry that a model made, these words say that it was shown trees cut to so many characters.
+CUT_TREES = "with trees of"
 
 
 def text_entry(

@@ -10,6 +10,7 @@ import pydantic
 from lmev2.models.text import cut_middle
 from lmev2.models.types import ChatRequest, ImagePart, TextPart
 from lmev2.pools.controller import NO_THOUGHT, Controller, object_of_texts
+from lmev2.pools.entry import CUT_TREES
 from lmev2.pools.event import EVENT_FIELDS
 from lmev2.trajectory import State, Trajectory
 
@@ -35,7 +36,7 @@ def event_requests(
     yield "", _request(trajectory, pre, controller, None)
     if any(len(state.tree) > retry_tree_chars for state in trajectory.states[pre : pre + 2]):
         yield (
-            f"with trees of {retry_tree_chars} characters",
+            f"{CUT_TREES} {retry_tree_chars} characters",
             _request(trajectory, pre, controller, retry_tree_chars),
         )
 

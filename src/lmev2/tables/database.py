@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from lmev2.files import replacing
+from lmev2.pools.entry import CUT_TREES
 from lmev2.rows import check_readable
 
 
@@ -94,9 +95,10 @@ def _count_origins(database: duckdb.DuckDBPyConnection, pools: Sequence[Path]) -
     if pools:
         database.execute(
             "INSERT INTO pools SELECT pool, origin, count(*), "
-            "count(*) FILTER (origin = 'model' AND origin_detail IS NOT NULL), CAST(sum(images_left_out) AS BIGINT) "
+            "count(*) FILTER (origin IN ('model', 'repaired') AND contains(origin_detail, ?)), "
+            "CAST(sum(images_left_out) AS BIGINT) "
             "FROM read_parquet(?) GROUP BY pool, origin ORDER BY pool, origin",
-            [_names(pools)],
+            [CUT_TREES, _names(pools)],
         )
 
 
