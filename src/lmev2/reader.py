@@ -13,7 +13,7 @@ from lmev2.models.types import ChatBackend, ChatRequest, ImagePart, ModelCallErr
 from lmev2.progress import Report
 from lmev2.prompts import Prompt
 from lmev2.scoring.boxed import is_unknown, parse_prediction
-from lmev2.truncate import IMAGE_LEFT_OUT, FittedContext, fit_context
+from lmev2.truncate import FittedContext, fit_context
 
 
 def answer_rows(
@@ -103,7 +103,7 @@ def _request(
 ) -> ChatRequest:
     text: tuple[TextPart | ImagePart, ...] = (TextPart(question["question"]),)
     if question["image"]:
-        image = ImagePart(Path(question["image"])) if settings.images else TextPart(f"\n{IMAGE_LEFT_OUT}")
+        image = ImagePart(Path(question["image"])) if settings.images else TextPart("\n[image left out]")
         text = (*text, image)
     return ChatRequest(
         messages=prompt.render_messages(memory_context=fitted.parts, question=text),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmev2.actions import annotate_actions
 from lmev2.index import Hit
 from lmev2.memory.base import ContextItem
 from lmev2.memory.focus_query import analyse, words
@@ -139,10 +141,16 @@ def test_an_action_that_was_not_recorded_is_not_taken_for_the_first_state() -> N
 @pytest.mark.parametrize("settings", [FULL, FOCUSED], ids=lambda one: one.mode)
 def test_the_section_heading_stands_on_the_first_slice_only(settings: RenderSettings) -> None:
     run = make_run()
-    texts = [text_of(run, hit, settings, rank=rank) for rank, hit in enumerate(hits_of(run), start=1)]
-    assert texts[0].startswith("## Raw state slices\n\n### Slice 1 (similarity 0.876, trajectory run1, states 0-1)\n")
-    for rank, text in enumerate(texts[1:], start=2):
-        assert text.startswith(f"### Slice {rank} (similarity ") and "## Raw state slices" not in text
+    hits = hits_of(run)
+    texts = [text_of(run, hit, settings, rank=rank) for rank, hit in enumerate(hits, start=1)]
+    if settings.mode == "full":
+        heading, source = "## Raw state slices\n\n", "similarity 0.876, trajectory run1"
+    else:  # the heading says once what stands in the brackets
+        heading, source = "## Raw state slices (similarity, trajectory)\n\n", "0.88, run1"
+    for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), start=1):
+        entry = f"### Slice {rank} ({source}, states {hit.first_state}-{hit.last_state})\n"
+        assert text.startswith(heading + entry if rank == 1 else entry)
+        assert text.count("## Raw state slices") == (rank == 1)
 
 
 @pytest.mark.parametrize("settings", [FULL, FOCUSED], ids=lambda one: one.mode)
@@ -177,7 +185,7 @@ def test_a_focused_slice_leaves_out_states_without_a_relevant_line() -> None:
     run = make_run(3, tree=TREES)
     item = render_slice(2, make_hit(run, 0, 1, 2), QUERY, run, FOCUSED, set())[0]
     assert item.states == (1,)
-    assert "[State 1, after click('a1') -> [a1] link 'Go 1', clickable]\n" in item.value
+    assert "[State 1, after click('a1') -> link 'Go 1']\n" in item.value
     assert "combobox 'Courier' value 'Night boat'" in item.value
     assert "[State 0" not in item.value and "[State 2" not in item.value and "Opening hours" not in item.value
 
@@ -186,7 +194,7 @@ def test_a_focused_slice_with_nothing_relevant_shows_no_state() -> None:
     run = make_run(3, tree=TREES)
     item = render_slice(2, make_hit(run, 0, 1, 2), "Zeppelin?", run, FOCUSED, set())[0]
     assert item.states == ()
-    assert item.value == "### Slice 2 (similarity 0.876, trajectory run1, states 0-2)\nGoal: Send the parcel"
+    assert item.value == "### Slice 2 (0.88, run1, states 0-2)\nGoal: Send the parcel"
 
 
 def test_a_line_that_the_context_shows_is_not_shown_by_the_next_slice() -> None:
@@ -202,21 +210,101 @@ def test_a_focused_first_state_names_no_action() -> None:
     assert "[State 0]\n" in text_of(run, make_hit(run, 0, 0, 1), FOCUSED)
 
 
+def made_by(action: str, tree: str) -> Trajectory:
+    """A run of two states whose action, made on a page with this tree, led to the order page."""
+    actions = [None, action]
+    annotated = annotate_actions(actions, [tree, TREES[1]])
+    return make_run(
+        2, tree={0: tree, 1: TREES[1]}, action=dict(enumerate(actions)), action_annotated=dict(enumerate(annotated))
+    )
+
+
 @pytest.mark.parametrize(
-    "address", ["'http://shop.test/p?a=1, b=2'", '"http://shop.test/it\'s"', r"'http://shop.test/it\'s \"here\"'"]
+    ("action", "tree", "shown"),
+    [
+        ("click('a1')", "[a1] link 'Go'", "click('a1') -> link 'Go'"),
+        ("click('a1')", "[a1] link 'Go', visible, focused", "click('a1') -> link 'Go'"),
+        # addresses with what ends a property, a line or a literal
+        ("click('a1')", "[a1] link 'Go', url='http://shop.test/p?a=1, b=2;c', visible", "click('a1') -> link 'Go'"),
+        ("click('a1')", "[a1] link 'Go', url=\"http://shop.test/it's; | [b]\", visible", "click('a1') -> link 'Go'"),
+        (
+            "click('a1')",
+            r"""[a1] link 'Go', url='http://shop.test/it\'s "here" | [x]', visible""",
+            "click('a1') -> link 'Go'",
+        ),
+        # names with quotes, escapes, brackets, separators
+        ("click('a1')", '[a1] link "Anna\'s, 15; x", visible', """click('a1') -> link "Anna's, 15; x\""""),
+        ("click('a1')", r"""[a1] link 'Anna\'s "box", \\', visible""", r"""click('a1') -> link 'Anna\'s "box", \\'"""),
+        ("click('a1')", r"[a1] button '\uf137 A\n -> [b] B', visible", r"click('a1') -> button '\uf137 A\n -> [b] B'"),
+        ("click('a1')", "[a1] tab 'A | [b2] B', visible", "click('a1') -> tab 'A | [b2] B'"),
+        # values, and elements without a name
+        ("fill('a1', 'x')", "[a1] textbox 'To' value='A | [b] c', visible", "fill('a1', 'x') -> textbox 'To'"),
+        ("click('a1')", "[a1] LabelText ''", "click('a1') -> LabelText ''"),
+        ("click('a1')", "[a1] generic, clickable", "click('a1') -> generic"),
+        ("click('a1')", "[a1] generic", "click('a1') -> generic"),
+        ("fill('a1', 'x')", "[a1] textbox value='A, b', visible", "fill('a1', 'x') -> textbox"),
+        # a line that is not in the trees' format
+        ("click('a1')", "[a1] link Go home, visible", "click('a1') -> [a1] link Go home, visible"),
+        ("click('a1')", "[a1] link 'Go home", "click('a1') -> [a1] link 'Go home"),
+        # two elements
+        (
+            "drag_and_drop('a1', 'b2')",
+            "[a1] row 'A', visible, url='x;y'\n\t[b2] list \"B's\" value='1', visible",
+            "drag_and_drop('a1', 'b2') -> row 'A' | list \"B's\"",
+        ),
+        ("drag_and_drop('a1', 'b2')", "[a1] row\n\t[b2] row", "drag_and_drop('a1', 'b2') -> row | row"),
+        (
+            "drag_and_drop('a1', 'b2')",
+            "[a1] row A, it's\n\t[b2] list 'B', visible",
+            "drag_and_drop('a1', 'b2') -> [a1] row A, it's | list 'B'",
+        ),
+        ("drag_and_drop('a1', 'b2')", "[b2] list 'B', visible", "drag_and_drop('a1', 'b2') -> list 'B'"),
+        # no element
+        ("scroll(0, 200)", "[a1] link 'Go'", "scroll(0, 200)"),
+        ("click('gone')", "[a1] link 'Go'", "click('gone')"),
+        # what is typed may look like an element
+        (
+            "fill('a1', 'x -> [b2] y, z')",
+            "[a1] textbox 'To', visible, [c3] d, e",
+            "fill('a1', 'x -> [b2] y, z') -> textbox 'To'",
+        ),
+        ("send_msg_to_user('1 -> [b2] y, z')", "[b2] link 'Go'", "send_msg_to_user('1 -> [b2] y, z')"),
+    ],
 )
-def test_addresses_of_elements_are_left_out_of_focused_actions(address: str) -> None:
-    action = f"click('a1') -> [a1] link 'Go', url={address}, visible"
-    run = make_run(2, tree={1: TREES[1]}, action_annotated={1: action})
-    assert "[State 1, after click('a1') -> [a1] link 'Go', visible]\n" in text_of(run, make_hit(run, 0, 1, 1), FOCUSED)
-    assert action in text_of(run, make_hit(run, 0, 1, 1), FULL)
+def test_focused_actions_show_role_and_name_of_their_elements(action: str, tree: str, shown: str) -> None:
+    run = made_by(action, f"RootWebArea 'Start'\n\t{tree}")
+    assert f"[State 1, after {shown}]\n" in text_of(run, make_hit(run, 0, 1, 1), FOCUSED)
+    assert f"Action that led here: {run.states[1].action_annotated}\n" in text_of(run, make_hit(run, 0, 1, 1), FULL)
+
+
+PROPERTIES = st.lists(
+    st.tuples(st.sampled_from(["url", "controls"]), st.text("ab'\"\\|[],;-> \n")).map(
+        lambda one: f", {one[0]}={one[1]!r}"
+    )
+    | st.just(", visible"),
+    max_size=3,
+).map("".join)
+ELEMENTS = st.tuples(
+    st.sampled_from(["link", "RootWebArea", "h1"]), st.none() | st.text("ab'\"\\|[],;->=… \n", max_size=12), PROPERTIES
+)
+
+
+@given(ELEMENTS, ELEMENTS)
+def test_role_and_name_stay_whatever_the_literals_hold(
+    one: tuple[str, str | None, str], other: tuple[str, str | None, str]
+) -> None:
+    named = [role if name is None else f"{role} {name!r}" for role, name, _ in (one, other)]
+    tree = f"[a1] {named[0]}{one[2]}\n[b2] {named[1]}{other[2]}"
+    run = made_by("drag_and_drop('a1', 'b2')", tree)
+    shown = f"[State 1, after drag_and_drop('a1', 'b2') -> {named[0]} | {named[1]}]\n"
+    assert shown in text_of(run, make_hit(run, 0, 1, 1), FOCUSED)
 
 
 @pytest.mark.parametrize(("length", "kept"), [(119, 119), (120, 120), (121, 120), (500, 120)])
 def test_long_actions_are_cut_in_focused_rendering(length: int, kept: int) -> None:
     action = "fill('b1', '" + "x" * (length - 14) + "')"
     assert len(action) == length
-    run = make_run(2, tree={1: TREES[1]}, action_annotated={1: action})
+    run = make_run(2, tree={1: TREES[1]}, action={1: action}, action_annotated={1: action})
     shown = re.search(r"^\[State 1, after (.*)\]$", text_of(run, make_hit(run, 0, 1, 1), FOCUSED), re.MULTILINE)
     assert shown is not None and len(shown[1]) == kept
     assert shown[1] == action if length <= 120 else shown[1] == action[:119] + "…"
@@ -260,9 +348,16 @@ def test_notes_of_a_later_kind_have_no_section_heading() -> None:
 def test_focused_notes_show_title_and_bullets_that_bear_on_the_question() -> None:
     note = make_note(1, "- Sign in first.\n- The courier is chosen on the order page.\n- Lamps are in the cellar.")
     (item,) = render_notes("hint_note", [note], QUERY, FOCUSED, heading=False)
-    assert item.value == (
-        "### Hint note 1 (similarity 0.600, trajectory run1)\nNote 1\n- …\n- The courier is chosen on the order page.\n- …"
-    )
+    assert item.value == "### Hint note 1 (0.60, run1)\nNote 1\n- The courier is chosen on the order page."
+
+
+def test_the_heading_of_focused_notes_says_what_stands_in_the_brackets() -> None:
+    notes = [make_note(2, "- An order.\n- Lamps.\n- A courier."), make_note(1, "- A courier.")]
+    assert [item.value for item in render_notes("procedure_note", notes, QUERY, FOCUSED, heading=True)] == [
+        "## Procedure and hint notes (similarity, trajectory)\n\n"
+        "### Procedure note 1 (0.70, run2)\nNote 2\n- An order.\n- …\n- A courier.",
+        "### Procedure note 2 (0.60, run1)\nNote 1\n- A courier.",
+    ]
 
 
 BULLETS = st.lists(
@@ -277,23 +372,21 @@ BULLETS = st.lists(
 
 
 @given(BULLETS, st.integers(0, 200), st.sampled_from([QUERY, "Zeppelin?", "Is the `lamp cellar` open?"]))
-def test_kept_bullets_are_a_subsequence_within_the_budget_with_every_gap_marked(
+def test_kept_bullets_are_a_subsequence_within_the_budget_with_every_gap_between_them_marked_once(
     bullets: list[str], budget: int, query: str
 ) -> None:
     bullets = [f"{bullet} #{number}" for number, bullet in enumerate(bullets)]  # distinct
     lines = focus_bullets(query, "\n".join(bullets), budget).split("\n")
     kept = [number for number, bullet in enumerate(bullets) if bullet in lines]
-    rebuilt: list[str] = []
-    for number, bullet in enumerate(bullets):
-        if number in kept:
-            rebuilt.append(bullet)
-        elif not rebuilt or rebuilt[-1] != "- …":
-            rebuilt.append("- …")
+    assert kept
+    rebuilt = [bullets[kept[0]]]  # no mark for what is left out before the first and behind the last
+    for one, following in pairwise(kept):
+        rebuilt += ["- …"] * (following > one + 1) + [bullets[following]]
     assert lines == rebuilt
 
     sizes = [len(bullet) + 1 for bullet in bullets]
     spent = sum(sizes[number] for number in kept)
-    assert kept and (len(kept) == 1 or spent <= budget)
+    assert len(kept) == 1 or spent <= budget
     asked = analyse(query).weights
     bearing = {number for number, bullet in enumerate(bullets) if set(words(bullet)) & asked.keys()}
     if bearing:
@@ -305,19 +398,32 @@ def test_kept_bullets_are_a_subsequence_within_the_budget_with_every_gap_marked(
 
 
 def test_the_best_bullet_stays_even_when_the_budget_is_too_small_for_it() -> None:
-    content = "- Lamps\n- " + "The courier of the order. " * 8 + "\n- Order"
-    assert (
-        focus_bullets("Which courier of the order?", content, 10)
-        .split("\n")[1]
-        .startswith("- The courier of the order.")
-    )
+    best = "- " + "The courier of the order. " * 8
+    assert focus_bullets("Which courier of the order?", f"- Lamps\n{best}\n- Order", 10) == best
 
 
 def test_a_bullet_that_just_fits_is_kept() -> None:
     bullets = ["- The courier of the order.", "- Order 1", "- Order 2"]
     size = sum(len(bullet) + 1 for bullet in bullets)
     assert focus_bullets(QUERY, "\n".join(bullets), size) == "\n".join(bullets)
-    assert focus_bullets(QUERY, "\n".join(bullets), size - 1) == "\n".join([*bullets[:2], "- …"])
+    assert focus_bullets(QUERY, "\n".join(bullets), size - 1) == "\n".join(bullets[:2])
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [
+        ([2], ["- order 2"]),
+        ([0, 1], ["- order 0", "- order 1"]),
+        ([3, 4], ["- order 3", "- order 4"]),
+        ([1, 3], ["- order 1", "- …", "- order 3"]),
+        ([0, 4], ["- order 0", "- …", "- order 4"]),
+        ([0, 2, 3], ["- order 0", "- …", "- order 2", "- order 3"]),
+        ([0, 2, 4], ["- order 0", "- …", "- order 2", "- …", "- order 4"]),
+    ],
+)
+def test_gaps_are_marked_between_two_kept_bullets_only(kept: list[int], shown: list[str]) -> None:
+    content = "\n".join(f"- {'order' if number in kept else 'lamps'} {number}" for number in range(5))
+    assert focus_bullets(QUERY, content, 200).split("\n") == shown
 
 
 def test_bullets_stand_in_the_notes_order_not_by_score() -> None:
@@ -357,21 +463,36 @@ def test_a_full_event_word_for_word() -> None:
     ]
 
 
-def test_a_focused_event_has_action_and_change_but_no_overview_and_no_goal() -> None:
-    run = make_run(4, action_annotated={2: "click('a2') -> [a2] link 'Go', url='http://shop.test/p?q=1', visible"})
-    text = render_event(3, make_event(1), QUERY, run, FOCUSED, set())[0].value
-    assert text == (
-        "### Event 3 (similarity 0.876, trajectory run1, states 1 -> 2)\n"
-        "After click('a2') -> [a2] link 'Go', visible: The courier changed to Night boat."
+def test_a_focused_event_has_the_change_but_no_action_overview_or_goal() -> None:
+    entry = "(0.88, run1, states 1 -> 2)\nThe courier changed to Night boat."
+    shown = [render_event(rank, make_event(1), QUERY, make_run(4), FOCUSED, set())[0].value for rank in (1, 3)]
+    assert shown == [
+        f"## State-transition events (similarity, trajectory)\n\n### Event 1 {entry}",
+        f"### Event 3 {entry}",
+    ]
+
+
+def test_a_focused_event_keeps_what_bears_on_the_question_within_its_budget() -> None:
+    change = (
+        "Action on page Orders: press Save. " + "Lamps were lit, " * 10 + "the courier changed to Night boat. Done."
     )
-    assert "Send the parcel" not in render_event(1, make_event(1), QUERY, run, FOCUSED, set())[0].value
+    settings = RenderSettings(mode="focused", event_chars=60)
+    text = render_event(2, make_event(1, change), QUERY, make_run(4), settings, set())[0].value
+    head, body = text.split("\n")
+    assert head == "### Event 2 (0.88, run1, states 1 -> 2)"
+    assert body == focus_clauses(QUERY, change, 60) and "the courier changed to Night boat." in body and len(body) <= 60
 
 
 def test_an_event_without_recorded_action_or_screenshots() -> None:
     run = make_run(3, action_annotated={1: None}, screenshot={0: None, 1: None})
-    for settings in (FULL, FOCUSED):
-        (text,) = render_event(2, make_event(0), QUERY, run, settings, set())
-        assert NO_ACTION in text.value and text.value.startswith("### Event 2 (")
+    (text,) = render_event(2, make_event(0), QUERY, run, FULL, set())
+    assert text.value == (
+        "### Event 2 (similarity 0.876, trajectory run1, states 0 -> 1)\n"
+        f"Transition: state 0 -> state 1\nAction: {NO_ACTION}\n"
+        "Overview: A parcel is being sent.\nDescription: The courier changed to Night boat."
+    )
+    (text,) = render_event(2, make_event(0), QUERY, run, FOCUSED, set())
+    assert text.value == "### Event 2 (0.88, run1, states 0 -> 1)\nThe courier changed to Night boat."
 
 
 def test_focused_screenshots_are_shown_once_over_events_and_slices() -> None:

@@ -39,9 +39,18 @@ _ITEMS = st.lists(
 def test_keeps_the_longest_fitting_prefix(items: list[dict[str, str]], budget: int, images: bool) -> None:
     fitted = fit_context(items, WordCounter(), budget, images)
 
+    def seen(count: int) -> list[dict[str, str]]:
+        """Of neighbouring images a text-only reader sees one mark."""
+        before = [text(""), *items]
+        return [
+            item
+            for number, item in enumerate(items[:count])
+            if images or not before[number]["type"] == item["type"] == "image"
+        ]
+
     def tokens(count: int) -> int:
         total, run = 0, []
-        for item in items[:count]:
+        for item in seen(count):
             if images and item["type"] == "image":
                 total += 7 + (WordCounter().count(SEPARATOR.join(run) + SEPARATOR) if run else 0)
                 run = []
@@ -52,6 +61,12 @@ def test_keeps_the_longest_fitting_prefix(items: list[dict[str, str]], budget: i
     assert fitted.tokens_before == tokens(len(items))
     assert fitted.tokens == tokens(fitted.kept) <= budget or fitted.kept == 0
     assert fitted.kept == len(items) or tokens(fitted.kept + 1) > budget
+    # Every image that the reader does not see counts, though neighbours share their mark.
+    left_out = [item for item in items[: fitted.kept] if item["type"] == "image" and not images]
+    assert fitted.images_left_out == len(left_out)
+    if fitted.kept and not images:
+        shown = [IMAGE_LEFT_OUT if item["type"] == "image" else item["value"] for item in seen(fitted.kept)]
+        assert fitted.parts == (TextPart(SEPARATOR.join(shown)),)
 
 
 def test_an_empty_context_says_so() -> None:
@@ -63,8 +78,37 @@ def test_an_empty_context_says_so() -> None:
 def test_text_only_readers_get_a_placeholder_and_a_count() -> None:
     items = [text("one"), {"type": "image", "value": "a.png"}, text("two")]
     fitted = fit_context(items, WordCounter(), 100, images=False)
-    assert fitted.parts == (TextPart(f"one{SEPARATOR}{IMAGE_LEFT_OUT}{SEPARATOR}two"),)
+    assert fitted.parts == (TextPart("one\n\n[images left out]\n\ntwo"),)
     assert fitted.images_left_out == 1
+
+
+def test_neighbouring_images_share_one_placeholder_but_count_each() -> None:
+    image = {"type": "image", "value": "a.png"}
+    items = [image, image, text("one"), image, image, image, text("two"), image]
+    fitted = fit_context(items, WordCounter(), 100, images=False)
+    mark = "[images left out]"
+    assert fitted.parts == (TextPart(SEPARATOR.join([mark, "one", mark, "two", mark])),)
+    assert fitted.images_left_out == 6
+
+
+def test_a_further_neighbouring_image_costs_a_text_only_reader_nothing() -> None:
+    image = {"type": "image", "value": "a.png"}
+    budget = WordCounter().count("one\n\n[images left out]")
+    fitted = fit_context([text("one"), image, image, image, text("two")], WordCounter(), budget, images=False)
+    assert (fitted.kept, fitted.tokens, fitted.images_left_out) == (4, budget, 3)
+    fitted = fit_context([text("one"), image, image], WordCounter(), budget - 1, images=False)
+    assert (fitted.kept, fitted.images_left_out) == (1, 0)
+
+
+def test_a_reader_of_images_gets_neighbouring_ones_all() -> None:
+    items = [text("one"), *({"type": "image", "value": f"{name}.png"} for name in "ab"), text("two")]
+    fitted = fit_context(items, WordCounter(), 100, images=True)
+    assert fitted.parts == (
+        TextPart(f"one{SEPARATOR}"),
+        ImagePart(Path("a.png")),
+        ImagePart(Path("b.png")),
+        TextPart("two"),
+    )
 
 
 def test_images_keep_their_place() -> None:

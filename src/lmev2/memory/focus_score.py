@@ -50,8 +50,8 @@ def overlap_score(query: Query, tokens: Sequence[str], rarity: Mapping[str, floa
 def focus_bullets(query: str, content: str, budget_chars: int) -> str:
     """The bullets of a note that bear on a question, best first until the budget is spent, in the note's order.
 
-    Bullets left out are marked by ``- …``. The best bullet is always kept; where none has a word of the question, the
-    note's first bullets are.
+    Bullets left out between two kept ones are marked by ``- …``. The best bullet is always kept; where none has a word
+    of the question, the note's first bullets are.
 
     Args:
         query: the question's text.
@@ -80,12 +80,12 @@ def focus_bullets(query: str, content: str, budget_chars: int) -> str:
 def _with_gaps(bullets: Sequence[str], kept: set[int]) -> list[str]:
     """The kept bullets in order, with a mark where some are left out between two of them."""
     lines: list[str] = []
-    for number, bullet in enumerate(bullets):
+    for number in range(min(kept), max(kept) + 1):
         if number in kept:
-            lines.append(bullet)
-        elif lines and lines[-1] != _GAP:
+            lines.append(bullets[number])
+        elif number - 1 in kept:
             lines.append(_GAP)
-    return lines[:-1] if lines and lines[-1] == _GAP else lines
+    return lines
 
 
 def _contains(tokens: Sequence[str], phrase: tuple[str, ...]) -> bool:

@@ -19,8 +19,9 @@ from lmev2.trajectory import State, Trajectory
 
 _NOTE_TITLES = {"procedure_note": "Procedure note", "hint_note": "Hint note"}
 _LITERAL = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-# An element's line behind an action: role and name say which it is.
-_ELEMENT = re.compile(rf"-> \[[^\]\s]+\] (\w+(?: {_LITERAL})?)[^\n;]*")
+# One of the tree lines behind an action, up to the next one, of which role and name say which element it is. The
+# literals in a line may hold what stands between two lines.
+_ELEMENT = re.compile(rf"\[[^\]\s]+\] (\w+(?: {_LITERAL})?)(?=,| value=| \| \[|$)(?:(?! \| \[)(?:{_LITERAL}|.))*")
 _ACTION_CHARS = 120
 
 
@@ -172,13 +173,14 @@ def _focused_states(
     for state, excerpt in zip(states, excerpts, strict=True):
         if excerpt is None:
             continue
-        action = f", after {_short_action(state.action_annotated)}" if state.action_annotated else ""
+        action = f", after {_short_action(state.action, state.action_annotated)}" if state.action_annotated else ""
         blocks.append(f"[State {state.state_index}{action}]\n{excerpt}")
         shown.append(state.state_index)
     return "\n".join(blocks), shown
 
 
-def _short_action(annotated: str) -> str:
-    """An annotated action with its element's role and name only."""
-    text = _ELEMENT.sub(r"-> \1", annotated)
+def _short_action(action: str | None, annotated: str) -> str:
+    """An annotated action with its elements' roles and names only; a tree line in another format stays as it is."""
+    plain = len(action or "")  # what the action itself types may look like an element
+    text = annotated[:plain] + _ELEMENT.sub(r"\1", annotated[plain:])
     return text if len(text) <= _ACTION_CHARS else text[: _ACTION_CHARS - 1] + "…"
