@@ -67,10 +67,7 @@ def query_threads(wildcards):
     return PLAN.model_threads("query_memory", workflow.cores, wildcards.method)
 
 
-PROMPTS = [
-    prompt(name)
-    for name in ("reader_web", "reader_enterprise", "judge_abstention", "judge_gotchas")
-]
+PROMPTS = [prompt(name) for name in PLAN.prompts()]
 
 
 def sql(name):

@@ -17,7 +17,7 @@ from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, QUESTION_IMAGES_FOL
 from lmev2.data.screenshots import find_bundles
 from lmev2.fingerprint import code_fingerprint
 from lmev2.memory.plugin_source import source_stamp
-from lmev2.memory.settings import PluginMethod, RagMethod
+from lmev2.memory.settings import POOL_TABLES, PluginMethod, PoolName, RagMethod
 from lmev2.models.cache import canonical_json
 from lmev2.models.sentence_transformers_backend import model_files
 from lmev2.models.settings import ChatSettings, EmbedderSettings
@@ -204,6 +204,14 @@ class Plan:
         names = ["query"] if settings.queries == "generated" else []
         return names + (["rerank"] if settings.rerank else [])
 
+    def prompts(self) -> list[str]:
+        """Names of all prompts that the run sends to a model."""
+        names = ["reader_web", "reader_enterprise", "judge_abstention", "judge_gotchas"]
+        if self.has_controller():
+            written: tuple[PoolName, ...] = ("note", "event")
+            names += [pool for pool in written if set(POOL_TABLES[pool]) & set(self.pools())]
+        return names + sorted({name for method in self.config.run.methods for name in self.query_prompts(method)})
+
     def _backend_module(self, role: str) -> str | None:
         backends = _EMBEDDERS if role == "embedder" else _BACKENDS
         return backends.get(self._backend(role))
@@ -260,9 +268,10 @@ def _event_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
 
 
 def _controlled(plan: Plan, wildcards: dict[str, str], pool: str, *of_rules: str) -> dict[str, Any]:
-    """Settings of a pool that the controller writes: those of the rules (``of_rules``) or those of the model."""
+    """Settings of a pool that the controller writes. A model's fallback entries are written by rules, with their
+    settings; rules alone take no others than theirs (``of_rules``)."""
     settings = getattr(plan.config.pools, pool).model_dump(mode="json")
-    kept = {name: value for name, value in settings.items() if (name in of_rules) != plan.has_controller()}
+    kept = {name: value for name, value in settings.items() if name in of_rules or plan.has_controller()}
     spec = {"shard": wildcards["shard"], pool: kept, "controller": plan.role("controller")}
     # Lowered, it must repeat the calls that were let through before.
     return spec | ({"allow": plan.config.errors.allow} if plan.has_controller() else {})

@@ -14,7 +14,7 @@ from unit.dataroot import DataRoot
 
 from lmev2.shards import shard_names
 
-METHOD, TIER = "rag_slice_notes", "small"
+METHOD, TIER = "agentrunbook_r", "small"
 (SHARD,) = shard_names(1)
 # Questions name the run that they ask about; there are four runs.
 READER = [
@@ -57,9 +57,13 @@ class Run:
         )
 
 
+# Pools that other searches than the method's read.
+OTHER_POOLS = ("center_state", "state_chunk")
+
+
 def run_all(pipeline: Pipeline) -> Run:
-    """Make everything and look at what there is then."""
-    done = pipeline.run(check=False)
+    """Make everything, the other pools included, and look at what there is then."""
+    done = pipeline.run("all", *(f"results/pools/{pool}/{SHARD}.parquet" for pool in OTHER_POOLS), check=False)
     found = frozenset(
         path.relative_to(pipeline.results).as_posix() for path in pipeline.results.rglob("*") if path.is_file()
     )

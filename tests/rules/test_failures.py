@@ -44,9 +44,10 @@ def test_allowed_errors_pass_and_no_finished_call_is_repeated(refused: Run, allo
     )
     assert (hits, misses, writes) == (len(refused.ids(0, 2)), len(refused.ids(1, 3)), 0)
     # Nothing before the queries ran again; they too may have rows that were let through.
-    done = [message.split()[0] for message in re.findall(r"^Job \d+: (.*)$", allowed.output, re.MULTILINE)]
-    assert done[:4] == ["Querying", "Reading", "Scoring", "Collecting"]
-    assert sorted(done[4:]) == ["Drawing", "Writing", "Writing"]
+    done = re.findall(r"^Job \d+: (.*)$", allowed.output, re.MULTILINE)
+    assert [message.split()[0] for message in done[:4]] == ["Querying", "Reading", "Scoring", "Collecting"]
+    tables = [f"Writing results/{name}.csv" for name in ("evidence", "origins", "table2")]
+    assert sorted(done[4:]) == ["Drawing results/table2.png", *tables]
 
 
 def test_a_bad_data_root_stops_at_ingestion_with_file_line_and_id(project: Path, tmp_path: Path) -> None:

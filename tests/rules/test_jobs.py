@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+import yaml
 from PIL import Image
-from rules.conftest import METHOD, SHARD, TIER, Run
+from rules.conftest import METHOD, OTHER_POOLS, SHARD, TIER, Run
 
 from lmev2 import rows as contracts
 from lmev2.index import PoolIndex
 from lmev2.rows import read_rows, write_rows
 
-POOLS = ("raw_state", "procedure_note", "hint_note")
+NOTES = ("procedure_note", "hint_note")
+POOLS = ("raw_state", *NOTES, "event")
 SHARDED = f"{METHOD}/{TIER}/{SHARD}"
 OUTPUTS: dict[str, pa.Schema] = {
     "data/questions": contracts.QUESTION,
@@ -27,7 +30,7 @@ OUTPUTS: dict[str, pa.Schema] = {
     "data/haystacks": contracts.HAYSTACK,
     "data/evidence": contracts.EVIDENCE,
     "data/selected": contracts.QUESTION,
-    **{f"pools/{pool}/{SHARD}": contracts.POOL_ENTRY for pool in POOLS},
+    **{f"pools/{pool}/{SHARD}": contracts.POOL_ENTRY for pool in (*POOLS, *OTHER_POOLS)},
     **{f"embeddings/{pool}/{SHARD}": contracts.EMBEDDING for pool in POOLS},
     f"contexts/{SHARDED}": contracts.CONTEXT,
     f"answers/{SHARDED}": contracts.ANSWER,
@@ -38,7 +41,10 @@ LOGS = {
     "ingest_dataset": "",
     "select_questions": "",
     "build_raw_state": SHARD,
+    "build_center_state": SHARD,
+    "build_state_chunk": SHARD,
     "generate_note": SHARD,
+    "generate_event": SHARD,
     "embed_pool": f"raw_state/{SHARD}",
     "index_pool": "hint_note",
     "query_memory": SHARDED,
@@ -47,10 +53,13 @@ LOGS = {
     "collect_scores": "",
     "export_table2": "",
     "export_evidence": "",
+    "export_origins": "",
+    "export_methods": "",
     "plot_table2": "",
 }
 TIMED = (
-    "ingest_dataset", "generate_note", "embed_pool", "index_pool", "query_memory", "read_answers", "score_answers",
+    "ingest_dataset", "generate_note", "generate_event", "embed_pool", "index_pool", "query_memory", "read_answers",
+    "score_answers",
 )  # fmt: skip
 
 
@@ -74,7 +83,7 @@ def test_no_other_row_files_and_nothing_half_made_is_left(allowed: Run) -> None:
 @pytest.mark.parametrize("rule", LOGS)
 def test_every_job_has_a_log_and_long_ones_their_measurements(allowed: Run, rule: str) -> None:
     log = allowed.log(rule, *filter(None, [LOGS[rule]]))
-    # Both tables are written by one script, whose log names the rule that ran it.
+    # All tables are written by one script, whose log names the rule that ran it.
     assert f"INFO {rule} {{" in log and "ERROR" not in log
     measured = "/".join(filter(None, ["benchmarks", rule, LOGS[rule]])) + ".tsv"
     assert (measured in allowed.results) == (rule in TIMED)
@@ -103,13 +112,25 @@ def test_the_data_root_became_tables(allowed: Run) -> None:
     assert rows_of(allowed, "data/selected") == rows_of(allowed, "data/questions")  # run.questions: null is all
 
 
-def test_pools_hold_an_entry_per_state_and_a_note_of_each_kind_per_run(allowed: Run) -> None:
+def test_pools_hold_an_entry_per_state_and_transition_and_a_note_of_each_kind_per_run(allowed: Run) -> None:
     names = sorted(row["id"] for row in allowed.root.trajectories)
     raw = rows_of(allowed, f"pools/raw_state/{SHARD}")
     spans = [(row["trajectory_id"], row["first_state"], row["center_state"], row["last_state"]) for row in raw]
     expected = [(name, *span) for name in names for span in ((0, 0, 1), (0, 1, 2), (1, 2, 2))]
     assert spans == expected
-    for pool in POOLS[1:]:
+    center = rows_of(allowed, f"pools/center_state/{SHARD}")
+    assert [
+        (row["trajectory_id"], row["first_state"], row["center_state"], row["last_state"]) for row in center
+    ] == spans
+    events = rows_of(allowed, f"pools/event/{SHARD}")
+    assert [(row["trajectory_id"], row["first_state"], row["last_state"], row["origin"]) for row in events] == (
+        [(name, *span, "rules") for name in names for span in ((0, 1), (1, 2))]
+    )
+    for row in events:
+        payload = json.loads(row["payload"])
+        assert set(payload) == {"event_id", "overview", "state_transition", "action"}
+        assert row["text"] == f"{payload['overview']}\n\n{payload['state_transition']}"
+    for pool in NOTES:
         notes = rows_of(allowed, f"pools/{pool}/{SHARD}")
         assert [(note["trajectory_id"], note["pool"], note["origin"]) for note in notes] == (
             [(name, pool, "rules") for name in names]
@@ -130,14 +151,29 @@ def test_every_entry_has_a_vector_and_stands_in_the_index(allowed: Run, pool: st
     assert found[0].score == pytest.approx(1) and found[0].payload == json.loads(entries[1]["payload"])
 
 
-def test_contexts_come_from_the_haystack_notes_first(allowed: Run) -> None:
+def test_state_chunks_hold_every_element_of_their_state(allowed: Run) -> None:
+    trees: dict[tuple[str, int], str] = {}
+    for row in rows_of(allowed, f"pools/state_chunk/{SHARD}"):
+        key = (row["trajectory_id"], row["center_state"])
+        trees[key] = trees.get(key, "") + row["text"]
+    states = {(row["trajectory_id"], row["state_index"]): row["tree"] for row in rows_of(allowed, "data/states")}
+    assert list(trees) == sorted(states)
+    for key, tree in states.items():
+        elements = re.findall(r"\w+ '[^']+'", tree)  # role and name
+        assert len(elements) == 6 and all(element in trees[key] for element in elements)
+
+
+def test_contexts_come_from_the_haystack_notes_then_events_first(allowed: Run) -> None:
     haystacks = allowed.root.haystacks(TIER)
     rows = rows_of(allowed, f"contexts/{SHARDED}")
     assert [row["question_id"] for row in rows] == sorted(haystacks)
     for row in rows:
         pools = [item["pool"] for item in row["items"]]
-        assert set(pools) == set(POOLS)
-        assert pools == sorted(pools, key=["procedure_note", "hint_note", "raw_state"].index)
+        queries = json.loads(row["queries"])
+        assert row["query_origin"] == "rules" and queries["note"] and queries["raw_state"]
+        # Events are searched where the question speaks of what happens; every other pool always.
+        assert set(pools) == (set(POOLS) if queries["event"] else {*NOTES, "raw_state"})
+        assert pools == sorted(pools, key=[*NOTES, "event", "raw_state"].index)
         assert {item["trajectory_id"] for item in row["items"]} <= set(haystacks[row["question_id"]])
         assert (row["method"], row["tier"], row["error"]) == (METHOD, TIER, None)
         assert row["latency_s"] > 0
@@ -196,10 +232,29 @@ def test_the_table_counts_what_failed(allowed: Run) -> None:
     assert row["overall"] == f"{sum(scored) / len(scored):.3f}"
     kinds = [one["error"] for one in scores]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("api_error", "judge_error", "length"))
-    for name in ("table2", "evidence"):
+    for name in ("table2", "evidence", "origins"):
         text = allowed.path(f"{name}.md").read_text(encoding="utf-8")
         assert f"INCOMPLETE: {counts};" in text
-        assert "reader: scripted-reader, judge: scripted-judge, embedder: scripted-embedder." in text
+        roles = "reader: scripted-reader, judge: scripted-judge, embedder: scripted-embedder, controller: rules"
+        assert f"- {roles}.\n" in text and "first reply" not in text
+
+
+def test_the_origins_table_counts_entries_and_queries(allowed: Run) -> None:
+    with allowed.path("origins.csv").open(newline="", encoding="utf-8") as file:
+        rows = [tuple(row.values()) for row in csv.DictReader(file)]
+    entries = {"event": 8, "hint_note": 4, "procedure_note": 4, "raw_state": 12}
+    assert rows == [
+        *(("pool", pool, "", "rules", str(count), "0", "0") for pool, count in entries.items()),
+        ("queries", METHOD, TIER, "rules", "14", "0", "0"),
+    ]
+
+
+def test_the_methods_file_shows_what_the_row_does(allowed: Run) -> None:
+    written = yaml.safe_load(allowed.path("methods.yaml").read_text(encoding="utf-8"))
+    (row,) = written["methods"].items()
+    assert row[0] == METHOD and row[1]["queries"] == "generated"
+    assert row[1]["search"]["vectors"] == "slice" and row[1]["rerank"] is None
+    assert written["render"]["mode"] == "focused"
 
 
 def test_one_database_and_the_figure_stand_beside_the_tables(allowed: Run) -> None:

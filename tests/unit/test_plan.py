@@ -114,13 +114,13 @@ def test_a_controller_reaches_notes_events_and_generated_queries(project: Path) 
 def test_a_pools_settings_count_for_the_controller_that_takes_them(project: Path) -> None:
     of_rules = {"event": {"change_chars": 700, "literal_chars": 99}, "note": {"hint_chars": 700, "title_chars": 99}}
     of_models = {"event": {"retry_tree_chars": 700, "reply_chars": 99}, "note": {"reply_chars": 99}}
-    for models, seen, unseen in (
-        ({}, of_rules, of_models),
-        (with_controller(project), of_models, of_rules),
-    ):
-        base = make_plan(project, models=models)
-        assert changed(base, make_plan(project, models=models, pools=seen)) == MEMORY
-        assert changed(base, make_plan(project, models=models, pools=unseen)) == set()
+    rules = make_plan(project)
+    assert changed(rules, make_plan(project, pools=of_rules)) == MEMORY
+    assert changed(rules, make_plan(project, pools=of_models)) == set()
+    # Rules write what a model fails to.
+    models = with_controller(project)
+    for pools in (of_rules, of_models):
+        assert changed(make_plan(project, models=models), make_plan(project, models=models, pools=pools)) == MEMORY
 
 
 def test_failures_let_through_belong_to_the_memory_that_a_model_writes(project: Path) -> None:
@@ -147,6 +147,23 @@ def test_roles_of_a_rule_depend_on_the_method_for_queries_only(project: Path) ->
     assert plan.query_prompts("agentrunbook_r") == ["query"] and plan.query_prompts("rag_slice_notes") == ["rerank"]
     assert plan.query_prompts("rag_slice") == plan.query_prompts("no_retrieval") == []
     assert make_plan(project).query_prompts("agentrunbook_r") == []  # rules read no prompt
+
+
+def test_all_prompts_that_a_run_sends_are_known(project: Path) -> None:
+    fixed = ["reader_web", "reader_enterprise", "judge_abstention", "judge_gotchas"]
+    models = with_controller(project)
+    reranking = {**default(project)["methods"]["rag_slice"], "rerank": {}, "label": "Reranked"}
+
+    def of(*methods: str, **changes: Any) -> list[str]:
+        plan = make_plan(project, run={"methods": list(methods)}, methods={"reranking": reranking}, **changes)
+        assert plan.prompts()[:4] == fixed
+        return plan.prompts()[4:]
+
+    assert of("rag_slice_notes", "agentrunbook_r") == []  # rules read none
+    assert of("no_retrieval", "rag_slice", models=models) == []
+    assert of("rag_slice_notes", models=models) == ["note"]
+    assert of("agentrunbook_r_no_note", models=models) == ["event", "query"]
+    assert of("reranking", "agentrunbook_r", models=models) == ["note", "event", "query", "rerank"]
 
 
 def test_a_model_in_the_process_takes_all_cores_and_a_call(project: Path) -> None:

@@ -18,7 +18,7 @@ from lmev2.models.text import OMISSION
 
 DIMENSION = 32
 QUERY_DELAY_S = 0.2
-RETRY_AFTER_S = 2
+RETRY_AFTER_S = 3
 CUT = "length: the reply was cut after 3 tokens"
 REPAIRED = "the first reply was not the JSON object asked for"
 SHORT = "with trees of 200 characters"
@@ -91,7 +91,7 @@ QUERIES = {
 }  # by question
 RERANKS = {1: NO_JSON, 7: EMPTY}  # by question
 SLOW_DOWN = 9  # the question whose first request for queries is sent away
-NO_REPLY = {
+NO_REPLY: dict[str, dict[Any, str]] = {
     "note": {6: "no choices", 7: "no message"},
     "event": {(3, 1): "no content"},
     "query": {10: "no message", 11: "no choices"},
@@ -129,8 +129,8 @@ class Script:
 
 def behaviour_of(task: str, subject: Any) -> Behaviour:
     """How the controller replies in a task about a trajectory, a transition or a question."""
-    scripted: Mapping[Any, Behaviour] = {"note": NOTES, "event": EVENTS, "query": QUERIES, "rerank": RERANKS}[task]
-    return scripted.get(subject, GOOD)
+    scripted: dict[str, Mapping[Any, Behaviour]] = {"note": NOTES, "event": EVENTS, "query": QUERIES, "rerank": RERANKS}
+    return scripted[task].get(subject, GOOD)
 
 
 def subject_of(call: Call) -> Any:
@@ -148,7 +148,7 @@ def subject_of(call: Call) -> Any:
 
 def case_of(call: Call) -> str:
     """The question's own mark."""
-    marks = set(re.findall(r"Case \d\d", call.prompt))
+    marks: set[str] = set(re.findall(r"Case \d\d", call.prompt))
     assert len(marks) == 1, call.prompt
     return marks.pop()
 

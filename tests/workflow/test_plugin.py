@@ -15,12 +15,11 @@ import pytest
 import yaml
 from pipeline import Pipeline, merged
 from unit.dataroot import DataRoot
-from workflow.test_reruns import ONE_METHOD, edited
+from workflow.test_reruns import NEW_METHOD, ONE_METHOD, edited
 
 from lmev2.rows import CONTEXT, read_rows
 from lmev2.shards import shard_names
 
-NEW_METHOD = {**ONE_METHOD, "export_methods": 1}
 TIER, SHARDS = "medium", 5
 RECORDING = '''
 import sys

@@ -123,8 +123,8 @@ def ask_json(
         request,
         messages=(
             *request.messages,
-            # A reply cut while the model was thinking is empty, which not every chat template takes.
-            Message.text("assistant", reply.text if reply.text.strip() or not cut else _NOTHING),
+            # A reply that is all thinking has no text, and not every endpoint takes an empty message.
+            Message.text("assistant", reply.text if reply.text.strip() else _NOTHING),
             Message.text("user", _REPAIR.format(fault=fault, schema=json.dumps(json_schema))),
         ),
         schema=json_schema,
