@@ -1,11 +1,16 @@
 """The checked configuration as a plan, wildcard constraints, and the params that every rule shares. No rules."""
 
+import os
 import re
 import sys
 from pathlib import Path
 
 # Makes the library importable here and in scripts without installing it, also with --directory.
 sys.path.insert(0, f"{workflow.basedir}/src")
+# Jobs get the path at the end of theirs, where an installed copy of the library would stand before it.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [f"{workflow.basedir}/src", os.environ.get("PYTHONPATH")])
+)
 
 from snakemake.exceptions import WorkflowError
 
