@@ -80,6 +80,11 @@ def sql(name):
     return f"{workflow.basedir}/workflow/sql/{name}.sql"
 
 
+def published(table):
+    """The paper's own numbers of a table or figure."""
+    return f"{workflow.basedir}/resources/paper/{table}.csv"
+
+
 def scored(stage):
     """Every shard of a stage (contexts, answers, scores) for all methods and tiers."""
     return expand(

@@ -11,6 +11,7 @@ rule collect_scores:
         answers=scored("answers"),
         scores=scored("scores"),
         pools=pool_files(),
+        paper=published("table2"),
         views=sql("views"),
     output:
         f"{RESULTS}/metrics.duckdb",

@@ -77,6 +77,21 @@ class ModelRoles(Settings):
     embedder: EmbedderSettings
 
 
+class StatisticsSettings(Settings):
+    """The paired bootstrap over questions (the paper states only its name and p < 0.05).
+
+    Attributes:
+        resamples, seed: draws of questions with replacement.
+        level: of the intervals.
+        alpha: a difference is marked when it is positive and its two-sided p-value is below.
+    """
+
+    resamples: Annotated[int, Field(ge=100)] = 10_000
+    seed: int = 0
+    level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
+
+
 class ErrorSettings(Settings):
     """Rows with an error kind that a job lets through before it fails."""
 
@@ -102,6 +117,7 @@ class Config(Settings):
     methods: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], Method]
     render: RenderSettings = RenderSettings()
     models: ModelRoles
+    statistics: StatisticsSettings = StatisticsSettings()
     errors: ErrorSettings = ErrorSettings()
     timing: TimingSettings = TimingSettings()
 
@@ -112,6 +128,10 @@ class Config(Settings):
             raise ValueError(f"run.methods names {missing}, but methods defines only {sorted(self.methods)}")
         if len(set(self.run.methods)) != len(self.run.methods) or len(set(self.run.tiers)) != len(self.run.tiers):
             raise ValueError("run.methods and run.tiers must not name anything twice")
+        strangers = {name: sorted(set(row.compare_with) - self.methods.keys()) for name, row in self.methods.items()}
+        if any(strangers.values()):
+            named = {name: partners for name, partners in strangers.items() if partners}
+            raise ValueError(f"compare_with names methods that are not defined: {named}")
         reranking = [name for name in self.run.methods if getattr(self.methods[name], "rerank", None) is not None]
         if reranking and self.models.controller.backend == "rules":
             raise ValueError(

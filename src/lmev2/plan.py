@@ -288,7 +288,7 @@ def _index_spec(_: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
 
 
 def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    method = plan.config.methods[wildcards["method"]].model_dump(mode="json", exclude={"label"})
+    method = plan.config.methods[wildcards["method"]].model_dump(mode="json", exclude={"label", "compare_with"})
     spec: dict[str, Any] = {
         "name": wildcards["method"],
         "tier": wildcards["tier"],
@@ -333,6 +333,8 @@ def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
             {"method": name, "label": plan.config.methods[name].label, "family": plan.config.methods[name].family}
             for name in run.methods
         ],
+        "partners": {name: list(plan.config.methods[name].compare_with) for name in run.methods},
+        "statistics": plan.config.statistics.model_dump(mode="json"),
         "tiers": list(run.tiers),
         "models": {role: plan.role(role) for role in ROLES},
         "settings": plan.config.model_dump(mode="json", include={"run", "pools", "methods", "render", "errors"}),

@@ -17,6 +17,7 @@ from lmev2.rows import ANSWER, CONTEXT, POOL_ENTRY, QUESTION, SCORE, write_rows
 from lmev2.tables.database import collect
 from lmev2.tables.export import export_table
 
+PAPER = Path(__file__).resolve().parents[2] / "resources" / "paper" / "table2.csv"
 SQL = Path(__file__).resolve().parents[2] / "workflow" / "sql"
 VIEWS, TABLE2, EVIDENCE, ORIGINS = (
     (SQL / f"{name}.sql").read_text(encoding="utf-8") for name in ("views", "table2", "evidence", "origins")
@@ -35,6 +36,7 @@ class Run:
     methods: list[str]
     tiers: list[str]
     remarks: dict[str, str] = field(default_factory=dict)
+    partners: dict[str, list[str]] = field(default_factory=dict)
     questions: list[Row] = field(default_factory=list)
     contexts: list[Row] = field(default_factory=list)
     answers: list[Row] = field(default_factory=list)
@@ -53,7 +55,15 @@ class Run:
     def spec(self) -> dict[str, Any]:
         methods = [{"method": name, "label": f"Label of {name}", "family": "rag"} for name in self.methods]
         models = {"reader": {"model": "R1", "seed": 3}, "judge": {"model": "J1"}, "embedder": {"model": "E1"}}
-        return {"methods": methods, "tiers": self.tiers, "models": models, "settings": self.settings}
+        statistics = {"resamples": 500, "seed": 0, "level": 0.95, "alpha": 0.05}
+        return {
+            "methods": methods,
+            "tiers": self.tiers,
+            "models": models,
+            "settings": self.settings,
+            "partners": self.partners,
+            "statistics": statistics,
+        }
 
 
 def blank(schema: pa.Schema) -> Row:
@@ -147,7 +157,7 @@ def make_database(folder: Path, run: Run, shards: int = 2) -> Path:
         stage: write_stage(folder, stage, schema, getattr(run, stage), shards) for stage, schema in SCHEMAS.items()
     }
     pools = write_stage(folder, "pools", POOL_ENTRY, run.entries, shards) if run.entries else []
-    collect(folder / "metrics.duckdb", run.spec, folder / "questions.parquet", stages, pools, VIEWS, SOURCES)
+    collect(folder / "metrics.duckdb", run.spec, folder / "questions.parquet", stages, pools, PAPER, VIEWS, SOURCES)
     return folder / "metrics.duckdb"
 
 

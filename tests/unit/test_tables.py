@@ -22,6 +22,7 @@ from unit.tableworld import (
     EVIDENCE,
     KINDS,
     ORIGINS,
+    PAPER,
     POOLS,
     SCHEMAS,
     SOURCES,
@@ -206,6 +207,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
             tmp_path / "questions.parquet",
             stages,
             sorted((tmp_path / "pools").glob("*.parquet")),
+            PAPER,
             "CREATE VIEW broken AS SELECT * FROM nowhere",
             SOURCES,
         )

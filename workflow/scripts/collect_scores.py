@@ -17,6 +17,7 @@ with Job(snakemake) as job:
         Path(snakemake.input.questions),
         {stage: [Path(path) for path in snakemake.input[stage]] for stage in ("contexts", "answers", "scores")},
         [Path(path) for path in snakemake.input.pools],
+        Path(snakemake.input.paper),
         Path(snakemake.input.views).read_text(encoding="utf-8"),
         sources,
     )

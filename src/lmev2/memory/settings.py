@@ -88,14 +88,25 @@ class SearchSettings(Settings):
         return [*tables, chunks] if self.full_text and chunks not in tables else tables
 
 
-class NoneMethod(Settings):
+class MethodRow(Settings):
+    """What every row of the table has.
+
+    Attributes:
+        label: its name in tables and figures.
+        compare_with: methods that it is tested against, each category against the best of them there.
+    """
+
+    label: str
+    compare_with: tuple[str, ...] = ()
+
+
+class NoneMethod(MethodRow):
     """No memory: an empty context and a latency of 0."""
 
     family: Literal["none"]
-    label: str
 
 
-class RagMethod(Settings):
+class RagMethod(MethodRow):
     """Retrieval from vector pools.
 
     Attributes:
@@ -109,7 +120,6 @@ class RagMethod(Settings):
     """
 
     family: Literal["rag"]
-    label: str
     pools: Annotated[tuple[PoolName, ...], Field(min_length=1)]
     queries: Literal["question", "generated"] = "question"
     question_type: bool = True
@@ -137,7 +147,7 @@ class RagMethod(Settings):
         ]
 
 
-class PluginMethod(Settings):
+class PluginMethod(MethodRow):
     """A memory of the user's own: a class with ``insert(trajectory)`` and ``query(text, image)``.
 
     Attributes:
@@ -148,7 +158,6 @@ class PluginMethod(Settings):
     """
 
     family: Literal["plugin"]
-    label: str
     class_: Annotated[str, Field(alias="class", pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
     path: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)

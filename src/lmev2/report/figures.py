@@ -18,6 +18,7 @@ from lmev2.files import replacing
 
 _CATEGORIES = ("overall", "static", "dynamic", "workflow", "gotchas")
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999", "#000000")
+_MOST_LABELLED = 6  # bars of more methods are too narrow for a number each
 _HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "--", "++", "**")
 
 
@@ -68,8 +69,9 @@ def _bars(
             edgecolor="white",
             linewidth=0.5,
         )
-        texts = [f"{float(row[key]):.2f}".lstrip("0") if row[key] else "n/a" for key in keys]
-        axes.bar_label(bars, texts, fontsize=6.5 if len(methods) > 4 else 7.5, padding=1)
+        if len(methods) <= _MOST_LABELLED:
+            texts = [f"{float(row[key]):.2f}".lstrip("0") if row[key] else "n/a" for key in keys]
+            axes.bar_label(bars, texts, fontsize=6.5 if len(methods) > 4 else 7.5, padding=1)
     axes.set_xticks(range(len(keys)), labels, fontsize=9)
     axes.set_ylim(0, 1.05)
     axes.spines[["top", "right"]].set_visible(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 from lmev2.files import replacing
 from lmev2.pools.entry import CUT_TREES
 from lmev2.rows import check_readable
+from lmev2.tables.statistics import fill_statistics
 
 
 def collect(
@@ -21,6 +23,7 @@ def collect(
     questions: Path,
     rows: Mapping[str, Sequence[Path]],
     pools: Sequence[Path],
+    paper: Path,
     views: str,
     sources: Mapping[str, str],
 ) -> None:
@@ -28,15 +31,18 @@ def collect(
 
     Tables: ``questions``, ``contexts``, ``answers``, ``scores`` (one row per question, method and tier), ``methods``
     (the rows of the table with their position), ``tiers``, ``models`` (role, name and settings), ``pools`` (entries
-    per pool and origin), and ``run`` (all settings, and the hashes of data and prompts).
+    per pool and origin), ``intervals``, ``comparisons``, ``lafs`` and ``reference_points`` (see
+    :mod:`lmev2.tables.statistics`), and ``run`` (all settings, and the hashes of data and prompts).
 
     Args:
         target: the file; replaced when everything is written.
-        spec: methods in table order (``method``, ``label``, ``family``), ``tiers``, ``models`` (settings by role) and
-            ``settings`` (the other sections of the configuration).
+        spec: methods in table order (``method``, ``label``, ``family``), ``tiers``, ``models`` (settings by role),
+            ``partners`` (methods compared with, by method), ``statistics`` (of the bootstrap) and ``settings`` (the
+            other sections of the configuration).
         questions: the selected questions.
         rows: Parquet files by stage: ``contexts``, ``answers``, ``scores``.
         pools: Parquet files of the memory's pools.
+        paper: the paper's Table 2 as CSV.
         views: SQL that defines the views.
         sources: what the run was made from, such as data and prompts, by name: hashes.
     """
@@ -46,6 +52,9 @@ def collect(
         _fill(database, spec, questions, rows, sources)
         _count_origins(database, pools)
         database.execute(views)
+        with paper.open(encoding="utf-8", newline="") as file:
+            published = list(csv.DictReader(file))
+        fill_statistics(database, spec["partners"], spec["statistics"], published)
 
 
 def _fill(
