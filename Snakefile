@@ -17,6 +17,9 @@ include: "rules/read.smk"
 include: "rules/score.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
+include: "rules/report.smk"
+include: "rules/interchange.smk"
+include: "rules/provenance.smk"
 
 
 rule all:

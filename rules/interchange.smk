@@ -1,0 +1,1 @@
+"""Run folders of the public harness, and leaderboard packages."""
