@@ -23,6 +23,7 @@ _LITERAL = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 # literals in a line may hold what stands between two lines.
 _ELEMENT = re.compile(rf"\[[^\]\s]+\] (\w+(?: {_LITERAL})?)(?=,| value=| \| \[|$)(?:(?! \| \[)(?:{_LITERAL}|.))*")
 _ACTION_CHARS = 120
+_GOAL_CHARS = 100
 
 
 def render_notes(
@@ -165,11 +166,13 @@ def _numbered(actions: Sequence[str], first: int) -> str:
 def _focused_states(
     trajectory: Trajectory, query: str, states: Sequence[State], settings: RenderSettings, seen: set[str]
 ) -> tuple[str, list[int]]:
-    goal = f"Goal: {trajectory.goal}"
+    goal = f"Goal: {_short(trajectory.goal, _GOAL_CHARS)}"
     blocks = [] if goal in seen else [goal]
     seen.add(goal)
     shown = []
-    excerpts = focus_lines(query, [state.tree for state in states], settings.slice_chars, seen)
+    # The goal takes its room from the trees, so that slices of many trajectories take no more than those of one.
+    budget = settings.slice_chars - sum(map(len, blocks))
+    excerpts = focus_lines(query, [state.tree for state in states], max(budget, settings.slice_chars // 2), seen)
     for state, excerpt in zip(states, excerpts, strict=True):
         if excerpt is None:
             continue
@@ -183,4 +186,8 @@ def _short_action(action: str | None, annotated: str) -> str:
     """An annotated action with its elements' roles and names only; a tree line in another format stays as it is."""
     plain = len(action or "")  # what the action itself types may look like an element
     text = annotated[:plain] + _ELEMENT.sub(r"\1", annotated[plain:])
-    return text if len(text) <= _ACTION_CHARS else text[: _ACTION_CHARS - 1] + "…"
+    return _short(text, _ACTION_CHARS)
+
+
+def _short(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

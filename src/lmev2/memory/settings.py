@@ -35,7 +35,7 @@ class RenderSettings(Settings):
     Attributes:
         mode: ``full``, every state of a slice with its whole tree, as in the paper; or ``focused``, only the tree lines
             and note bullets that bear on the question, for readers with a small window.
-        slice_chars: for ``focused``, characters of tree text per slice.
+        slice_chars: for ``focused``, characters of tree text per slice, and of the goal where it is named.
         note_chars: for ``focused``, characters of bullets per note.
         event_chars: for ``focused``, characters of an event's description.
     """
