@@ -26,7 +26,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(shell nproc 2>/dev/null || echo 2)
 UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps --require-hashes --build-constraints envs/build.lock
 
 SOURCES := src workflow/scripts tests benchmarks minibench
-TABLES := results/table2.csv results/evidence.csv results/origins.csv results/methods.yaml results/table2.png
+TABLES := all
 
 .PHONY: help env dev-env gpu-env table2 test lint format rulegraph schema lock minibench-env minibench unlock clean
 

@@ -5,6 +5,9 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
+report: "workflow/report/workflow.rst"
+
+
 configfile: f"{workflow.basedir}/config.yaml"
 
 
@@ -30,4 +33,24 @@ rule all:
         rules.export_evidence.output,
         rules.export_origins.output,
         rules.export_methods.output,
+        rules.export_comparisons.output,
+        rules.export_shares.output,
+        rules.export_latencies.output,
+        rules.export_lafs.output,
+        rules.export_paper_check.output,
+        rules.export_table1.output,
+        rules.export_table6.output,
         rules.plot_table2.output,
+        rules.plot_frontier.output,
+        rules.plot_latency.output,
+        rules.plot_evidence.output,
+        rules.plot_tokens.output,
+        rules.plot_errors.output,
+        rules.build_report.output,
+        rules.write_provenance.output,
+
+
+rule harness_runs:
+    """Run folders of the public harness: every method, tier and domain."""
+    input:
+        harness_runs,

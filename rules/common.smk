@@ -1,31 +1,31 @@
 """The checked configuration as a plan, wildcard constraints, and the params that every rule shares. No rules."""
 
-import os
 import re
 import sys
 from pathlib import Path
 
 # Makes the library importable here and in scripts without installing it, also with --directory.
 sys.path.insert(0, f"{workflow.basedir}/src")
-# Jobs get the path at the end of theirs, where an installed copy of the library would stand before it.
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, [f"{workflow.basedir}/src", os.environ.get("PYTHONPATH")])
-)
-
 from snakemake.exceptions import WorkflowError
 
+from lmev2.checkout import import_first
 from lmev2.config import ConfigError, load_config
+from lmev2.data.schema import DOMAINS
+from lmev2.interchange.layout import RUN_FILES
 from lmev2.plan import Plan
 
 try:
     PLAN = Plan(load_config(config), Path(workflow.basedir).resolve())
     PLAN.check_cache()
+    PLAN.imports  # for its errors
     if PLAN.config.data.hub is None:
         # Here, not in an input function: Snakemake forgives those where the outputs already exist, and a wrong data root
         # would pass for a finished run.
         PLAN.data_files()
 except ConfigError as error:
     raise WorkflowError(str(error)) from None
+
+import_first(f"{workflow.basedir}/src")
 
 RESULTS = PLAN.results
 
@@ -36,6 +36,8 @@ wildcard_constraints:
     pool="|".join(PLAN.pools()) or "none",
     method="|".join(re.escape(name) for name in PLAN.config.run.methods),
     tier="|".join(PLAN.config.run.tiers),
+    domain="|".join(DOMAINS),
+    imported="|".join(re.escape(one.manifest.name) for one in PLAN.imports) or "none",
 
 
 def spec_of(rule_name):
@@ -80,19 +82,30 @@ def sql(name):
     return f"{workflow.basedir}/workflow/sql/{name}.sql"
 
 
+def report_templates():
+    """Templates, style and script of the HTML report; inputs, so that an edit writes it anew."""
+    folder = Path(workflow.basedir) / "src" / "lmev2" / "report" / "templates"
+    return sorted(str(path) for path in folder.iterdir())
+
+
 def published(table):
     """The paper's own numbers of a table or figure."""
     return f"{workflow.basedir}/resources/paper/{table}.csv"
 
 
-def scored(stage):
-    """Every shard of a stage (contexts, answers, scores) for all methods and tiers."""
-    return expand(
-        f"{RESULTS}/{stage}/{{method}}/{{tier}}/{{qshard}}.parquet",
-        method=PLAN.config.run.methods,
-        tier=PLAN.config.run.tiers,
-        qshard=PLAN.question_shards,
+def shards_of(stage, method, tier):
+    """Files of a stage (contexts, answers, scores) for a method and tier: its shards, or the one of an imported run."""
+    names = (
+        PLAN.question_shards if PLAN.import_of(method, tier) is None else ["imported"]
     )
+    return [f"{RESULTS}/{stage}/{method}/{tier}/{name}.parquet" for name in names]
+
+
+def scored(stage):
+    """Files of a stage (contexts, answers, scores) for all methods and tiers, imported runs included."""
+    return [
+        path for method, tier in PLAN.cells() for path in shards_of(stage, method, tier)
+    ]
 
 
 def pool_files():
@@ -111,3 +124,37 @@ def index_files(wildcards):
         "index": [f"{RESULTS}/index/{table}.lance" for table in tables],
         "manifests": [f"{RESULTS}/index/{table}.json" for table in tables],
     }
+
+
+def import_summaries():
+    """What was taken in of each imported run."""
+    return [
+        f"{RESULTS}/imports/{one.manifest.name}/{one.manifest.tier}.json"
+        for one in PLAN.imports
+    ]
+
+
+def imported_files(wildcards):
+    """Files of the import folder of an imported run."""
+    return PLAN.import_of(wildcards.imported, wildcards.tier).files()
+
+
+def harness_rows(wildcards):
+    """Rows of a method and tier, and the description of the import where they were imported."""
+    method, tier = wildcards.method, wildcards.tier
+    rows = {
+        stage: shards_of(stage, method, tier)
+        for stage in ("contexts", "answers", "scores")
+    }
+    found = PLAN.import_of(method, tier)
+    return rows if found is None else {**rows, "imported": found.files()[0]}
+
+
+def harness_runs(_wildcards):
+    """Run folders of every method and tier, for the domains that have questions."""
+    return [
+        f"{RESULTS}/harness_runs/{method}_{domain}_{tier}/{name}"
+        for method, tier in PLAN.cells()
+        for domain in PLAN.domains(method, tier)
+        for name in RUN_FILES
+    ]

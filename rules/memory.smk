@@ -7,6 +7,7 @@ rule query_memory:
         unpack(index_files),
         questions=rules.select_questions.output.questions,
         haystacks=rules.ingest_dataset.output.haystacks,
+        manifest=rules.ingest_dataset.output.manifest,
         trajectories=rules.ingest_dataset.output.trajectories,
         states=rules.ingest_dataset.output.states,
         prompts=query_prompts,

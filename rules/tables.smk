@@ -11,6 +11,7 @@ rule collect_scores:
         answers=scored("answers"),
         scores=scored("scores"),
         pools=pool_files(),
+        imports=import_summaries(),
         paper=published("table2"),
         views=sql("views"),
     output:
@@ -34,20 +35,26 @@ rule export_table2:
         database=rules.collect_scores.output,
         query=sql("table2"),
     output:
-        csv=f"{RESULTS}/table2.csv",
+        csv=report(
+            f"{RESULTS}/table2.csv",
+            caption="../workflow/report/table2.rst",
+            category="Tables",
+            labels={"what": "Accuracy and query latency"},
+        ),
         md=f"{RESULTS}/table2.md",
+        tex=f"{RESULTS}/table2.tex",
     log:
         f"{RESULTS}/logs/export_table2.log",
     conda:
         "../envs/lmev2.yaml"
     params:
-        spec=spec_of("export_table"),
-        code=PLAN.code("export_table"),
+        spec=spec_of("export_table2"),
+        code=PLAN.code("export_table2"),
         title="Accuracy and query latency",
     message:
         "Writing {output.csv}"
     script:
-        "../workflow/scripts/export_table.py"
+        "../workflow/scripts/export_table2.py"
 
 
 rule export_evidence:
@@ -56,8 +63,14 @@ rule export_evidence:
         database=rules.collect_scores.output,
         query=sql("evidence"),
     output:
-        csv=f"{RESULTS}/evidence.csv",
+        csv=report(
+            f"{RESULTS}/evidence.csv",
+            caption="../workflow/report/evidence.rst",
+            category="Tables",
+            labels={"what": "Evidence in the context"},
+        ),
         md=f"{RESULTS}/evidence.md",
+        tex=f"{RESULTS}/evidence.tex",
     log:
         f"{RESULTS}/logs/export_evidence.log",
     conda:
@@ -66,6 +79,7 @@ rule export_evidence:
         spec=spec_of("export_table"),
         code=PLAN.code("export_table"),
         title="Evidence in the context",
+        notes=[],
     message:
         "Writing {output.csv}"
     script:
@@ -78,8 +92,14 @@ rule export_origins:
         database=rules.collect_scores.output,
         query=sql("origins"),
     output:
-        csv=f"{RESULTS}/origins.csv",
+        csv=report(
+            f"{RESULTS}/origins.csv",
+            caption="../workflow/report/origins.rst",
+            category="Tables",
+            labels={"what": "Origin of memory entries and queries"},
+        ),
         md=f"{RESULTS}/origins.md",
+        tex=f"{RESULTS}/origins.tex",
     log:
         f"{RESULTS}/logs/export_origins.log",
     conda:
@@ -88,16 +108,248 @@ rule export_origins:
         spec=spec_of("export_table"),
         code=PLAN.code("export_table"),
         title="Origin of memory entries and queries",
+        notes=[],
     message:
         "Writing {output.csv}"
     script:
         "../workflow/scripts/export_table.py"
 
 
+rule export_comparisons:
+    """Each method against the best of its partners: difference, interval, p-value, mark."""
+    input:
+        database=rules.collect_scores.output,
+        query=sql("comparisons"),
+    output:
+        csv=report(
+            f"{RESULTS}/comparisons.csv",
+            caption="../workflow/report/comparisons.rst",
+            category="Tables",
+            labels={"what": "Methods compared"},
+        ),
+        md=f"{RESULTS}/comparisons.md",
+        tex=f"{RESULTS}/comparisons.tex",
+    log:
+        f"{RESULTS}/logs/export_comparisons.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_table"),
+        code=PLAN.code("export_table"),
+        title="Methods compared (paired bootstrap)",
+        notes=["bootstrap"],
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table.py"
+
+
+rule export_shares:
+    """Shares correct, wrong and unknown, with and without abstention questions."""
+    input:
+        database=rules.collect_scores.output,
+        query=sql("shares"),
+    output:
+        csv=report(
+            f"{RESULTS}/shares.csv",
+            caption="../workflow/report/shares.rst",
+            category="Tables",
+            labels={"what": "Shares correct, wrong and unknown"},
+        ),
+        md=f"{RESULTS}/shares.md",
+        tex=f"{RESULTS}/shares.tex",
+    log:
+        f"{RESULTS}/logs/export_shares.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_table"),
+        code=PLAN.code("export_table"),
+        title="Shares correct, wrong and unknown",
+        notes=["shares"],
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table.py"
+
+
+rule export_latencies:
+    """Query latency: mean, median, 95th percentile, longest, and what was waited for."""
+    input:
+        database=rules.collect_scores.output,
+        query=sql("latencies"),
+    output:
+        csv=report(
+            f"{RESULTS}/latencies.csv",
+            caption="../workflow/report/latencies.rst",
+            category="Tables",
+            labels={"what": "Query latency"},
+        ),
+        md=f"{RESULTS}/latencies.md",
+        tex=f"{RESULTS}/latencies.tex",
+    log:
+        f"{RESULTS}/logs/export_latencies.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_table"),
+        code=PLAN.code("export_table"),
+        title="Query latency",
+        notes=["latency"],
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table.py"
+
+
+rule export_lafs:
+    """LAFS and LAFS gain of every method and of all together."""
+    input:
+        database=rules.collect_scores.output,
+        query=sql("lafs"),
+    output:
+        csv=report(
+            f"{RESULTS}/lafs.csv",
+            caption="../workflow/report/lafs.rst",
+            category="Tables",
+            labels={"what": "LAFS and LAFS gain"},
+        ),
+        md=f"{RESULTS}/lafs.md",
+        tex=f"{RESULTS}/lafs.tex",
+    log:
+        f"{RESULTS}/logs/export_lafs.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_table"),
+        code=PLAN.code("export_table"),
+        title="Latency-aware score (LAFS)",
+        notes=["references"],
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table.py"
+
+
+rule export_paper_check:
+    """Our numbers beside the paper's, and the published cells that do not add up (paper, Tables 2 and 6)."""
+    input:
+        database=rules.collect_scores.output,
+        query=sql("paper_check"),
+        table2=published("table2"),
+        table6=published("table6"),
+    output:
+        csv=report(
+            f"{RESULTS}/paper_check.csv",
+            caption="../workflow/report/paper_check.rst",
+            category="Tables",
+            labels={"what": "This run beside the paper"},
+        ),
+        md=f"{RESULTS}/paper_check.md",
+        tex=f"{RESULTS}/paper_check.tex",
+    log:
+        f"{RESULTS}/logs/export_paper_check.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_paper_check"),
+        code=PLAN.code("export_paper_check"),
+        title="This run beside the paper",
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_paper_check.py"
+
+
+rule count_tokens:
+    """Tokens of each trajectory as the reader counts them, and its screenshots apart."""
+    input:
+        trajectories=rules.ingest_dataset.output.trajectories,
+        states=rules.ingest_dataset.output.states,
+    output:
+        f"{RESULTS}/tokens/{{shard}}.parquet",
+    log:
+        f"{RESULTS}/logs/count_tokens/{{shard}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/count_tokens/{{shard}}.tsv"
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("count_tokens"),
+        code=PLAN.code("count_tokens"),
+    message:
+        "Counting tokens of trajectory shard {wildcards.shard}"
+    script:
+        "../workflow/scripts/count_tokens.py"
+
+
+rule export_table1:
+    """Published benchmarks, and this data root computed from its ingested data (paper, Table 1)."""
+    input:
+        questions=rules.ingest_dataset.output.questions,
+        haystacks=rules.ingest_dataset.output.haystacks,
+        tokens=expand(rules.count_tokens.output[0], shard=PLAN.trajectory_shards),
+        published=published("table1"),
+        query=sql("table1"),
+    output:
+        csv=report(
+            f"{RESULTS}/table1.csv",
+            caption="../workflow/report/table1.rst",
+            category="Tables",
+            labels={"what": "Benchmarks"},
+        ),
+        md=f"{RESULTS}/table1.md",
+        tex=f"{RESULTS}/table1.tex",
+    log:
+        f"{RESULTS}/logs/export_table1.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_table1"),
+        code=PLAN.code("export_table1"),
+        title="Benchmarks of long-term memory and long context",
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table1.py"
+
+
+rule export_table6:
+    """Direct answers without context, as published (paper, Table 6)."""
+    input:
+        published=published("table6"),
+    output:
+        csv=report(
+            f"{RESULTS}/table6.csv",
+            caption="../workflow/report/table6.rst",
+            category="Tables",
+            labels={"what": "Direct answers without context"},
+        ),
+        md=f"{RESULTS}/table6.md",
+        tex=f"{RESULTS}/table6.tex",
+    log:
+        f"{RESULTS}/logs/export_table6.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_table6"),
+        code=PLAN.code("export_table6"),
+        title="Direct answers without context",
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table6.py"
+
+
 rule export_methods:
     """Effective settings of every method of the run."""
     output:
-        f"{RESULTS}/methods.yaml",
+        report(
+            f"{RESULTS}/methods.yaml",
+            caption="../workflow/report/methods.rst",
+            category="Provenance",
+            labels={"what": "Settings of the methods"},
+        ),
     log:
         f"{RESULTS}/logs/export_methods.log",
     conda:

@@ -17,7 +17,7 @@ import yaml
 from unit.dataroot import make_data_root
 
 METHODS = ["no_retrieval", "rag_slice", "rag_slice_notes", "agentrunbook_r", "rag_hybrid"]
-_COPIED = ("Snakefile", "config.yaml", "rules", "workflow", "profiles", "src", "envs")
+_COPIED = ("Snakefile", "config.yaml", "rules", "workflow", "profiles", "src", "envs", "resources/paper")
 _STAT = re.compile(r"^(\w+) +(\d+)$", re.MULTILINE)
 _JOB = re.compile(r"^Job \d+: (.*)$", re.MULTILINE)
 

@@ -1,5 +1,8 @@
 """The command line: ``show`` prints the tables of a finished run and says where everything lies; ``schema`` prints the
-JSON schema of the configuration, for editors."""
+JSON schema of the configuration, for editors; ``import-run`` and ``leaderboard`` stand in :mod:`lmev2.cli_interchange`.
+
+Exit status: 0, 1 when something is wrong with the data, 2 when something is wrong with the command.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,32 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from lmev2 import cli_interchange
 from lmev2.config import Config
-from lmev2.tables.export import markdown_table
+from lmev2.tables.layout import markdown_table
 
 _TABLES = {"table2": "Accuracy and query latency", "evidence": "Evidence in the context"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status: 0, or 1 when there is nothing to show."""
-    parser = argparse.ArgumentParser(prog="lmev2", description="Look at the results of a run.")
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="lmev2", description="Look at the results of a run, and exchange runs.")
     commands = parser.add_subparsers(dest="command", required=True)
     show = commands.add_parser("show", help="print the tables of a finished run")
     show.add_argument("table", choices=["table2"], help="which table; table2 comes with the evidence table")
     show.add_argument("--results", type=Path, default=Path("results"), help="folder of the run (default: results)")
-    commands.add_parser("schema", help="print the JSON schema of the configuration")
+    show.set_defaults(run=lambda options: show_tables(options.results))
+    schema = commands.add_parser("schema", help="print the JSON schema of the configuration")
+    schema.set_defaults(run=lambda _: print_schema())
+    cli_interchange.add_commands(commands)
     options = parser.parse_args(arguments)
-    if options.command == "schema":
-        print(config_schema())
-        return 0
-    return show_tables(options.results)
+    return int(options.run(options))
+
+
+def print_schema() -> int:
+    """Print the JSON schema of the configuration."""
+    print(config_schema())
+    return 0
 
 
 def config_schema() -> str:
@@ -47,7 +57,20 @@ def show_tables(results: Path) -> int:
     for name, title in _TABLES.items():
         with (results / f"{name}.csv").open(newline="", encoding="utf-8") as file:
             header, *rows = csv.reader(file)
-        print(f"\n{title} ({results / f'{name}.csv'})\n\n{markdown_table(header, rows)}")
+        # A column without any value only makes the lines longer.
+        kept = [number for number in range(len(header)) if not rows or any(row[number] for row in rows)]
+        shown = markdown_table([header[number] for number in kept], [[row[number] for number in kept] for row in rows])
+        print(f"\n{title} ({results / f'{name}.csv'})\n\n{shown}")
+    for line in _incomplete(results / "table2.md"):
+        print(f"\n{line}")
     print(f"\nNotes: {results / 'table2.md'}. Figure: {results / 'table2.png'} (and .pdf). Logs: {results / 'logs'}/")
     print(f"Every row (contexts, answers, scores): {results / 'metrics.duckdb'}")
+    if (results / "report" / "index.html").is_file():
+        print(f"Report to look at in a browser: {results / 'report' / 'index.html'}")
     return 0
+
+
+def _incomplete(notes: Path) -> list[str]:
+    """What the notes below a table say of failed rows."""
+    lines = notes.read_text(encoding="utf-8").splitlines() if notes.is_file() else []
+    return [line.removeprefix("- ") for line in lines if line.startswith("- INCOMPLETE")]

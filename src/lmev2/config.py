@@ -42,13 +42,14 @@ class DataSettings(Settings):
 
 
 class RunSettings(Settings):
-    """What is evaluated: rows and tiers of the table, how many questions (null: all), and remarks under the tables
-    by the reader's model name."""
+    """What is evaluated: rows and tiers of the table, how many questions (null: all), import folders (runs of the
+    public harness, as further rows), and remarks under the tables by the reader's model name."""
 
     methods: Annotated[list[str], Field(min_length=1)]
     tiers: Annotated[list[Tier], Field(min_length=1)]
     questions: Annotated[int, Field(ge=1)] | None = None
     seed: int = 0
+    imports: list[str] = Field(default_factory=list)
     notes: dict[str, str] = Field(default_factory=dict)
 
 
@@ -98,6 +99,12 @@ class ErrorSettings(Settings):
     allow: Annotated[int, Field(ge=0)] = 0
 
 
+class InterchangeSettings(Settings):
+    """Run folders of the public harness: whether records repeat what the reader was sent, context included."""
+
+    prompt_messages: bool = True
+
+
 class TimingSettings(Settings):
     """Cores of a job that runs a model in this process. Null: all cores of the run, so that two such jobs never share
     them; together they would be many times slower."""
@@ -119,6 +126,7 @@ class Config(Settings):
     models: ModelRoles
     statistics: StatisticsSettings = StatisticsSettings()
     errors: ErrorSettings = ErrorSettings()
+    interchange: InterchangeSettings = InterchangeSettings()
     timing: TimingSettings = TimingSettings()
 
     @model_validator(mode="after")
@@ -128,10 +136,13 @@ class Config(Settings):
             raise ValueError(f"run.methods names {missing}, but methods defines only {sorted(self.methods)}")
         if len(set(self.run.methods)) != len(self.run.methods) or len(set(self.run.tiers)) != len(self.run.tiers):
             raise ValueError("run.methods and run.tiers must not name anything twice")
-        strangers = {name: sorted(set(row.compare_with) - self.methods.keys()) for name, row in self.methods.items()}
+        strangers = {
+            name: sorted(partner for partner in row.compare_with if partner == name or partner not in self.methods)
+            for name, row in self.methods.items()
+        }
         if any(strangers.values()):
             named = {name: partners for name, partners in strangers.items() if partners}
-            raise ValueError(f"compare_with names methods that are not defined: {named}")
+            raise ValueError(f"compare_with names the method itself or methods that are not defined: {named}")
         reranking = [name for name in self.run.methods if getattr(self.methods[name], "rerank", None) is not None]
         if reranking and self.models.controller.backend == "rules":
             raise ValueError(
@@ -186,7 +197,10 @@ def load_config(raw: Mapping[str, Any]) -> Config:
     """
     data: dict[str, Any] = _nulls(dict(raw))
     methods = data.get("methods")
-    if isinstance(methods, Mapping) and all(isinstance(row, Mapping) for row in methods.values()):
+    if isinstance(methods, Mapping):
+        empty = sorted(str(name) for name, row in methods.items() if not isinstance(row, Mapping))
+        if empty:
+            raise ConfigError(f"methods must be rows with keys such as family and label; {empty} are not")
         data["methods"] = resolve_methods(methods)
     try:
         return TypeAdapter(Config).validate_python(data)

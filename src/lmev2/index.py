@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lmev2.rows import EMBEDDING, POOL_ENTRY, read_rows
+from lmev2.rows import POOL_ENTRY, read_rows
 
 if TYPE_CHECKING:
     from lancedb import DBConnection
@@ -72,22 +72,30 @@ class Hit:
 
 
 def build_index(
-    pool: str, pool_files: Sequence[Path], embedding_files: Sequence[Path], target: Path, manifest: Path
+    pool: str,
+    pool_files: Sequence[Path],
+    embedding_files: Sequence[Path],
+    target: Path,
+    manifest: Path,
+    dimension: int,
 ) -> dict[str, Any]:
     """Write the LanceDB folder ``target`` and ``manifest`` from a pool's shards and their embeddings.
 
-    Pool shard i and embedding shard i must hold the same entries in the same order.
+    Pool shard i and embedding shard i must hold the same entries in the same order. A pool without any entry, such as
+    the events of trajectories of one state, gives an index that finds nothing.
+
+    Args:
+        dimension: of the vectors.
 
     Returns:
         The manifest: pool, number of entries and of entries with a text, dimension, and ``digest``, a SHA-256 over
         ids, payloads, texts and vectors.
 
     Raises:
-        PoolIndexError: a shard and its embeddings do not agree.
+        PoolIndexError: a shard and its embeddings do not agree, or its vectors have another dimension.
     """
     shutil.rmtree(target, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    dimension = _dimension(embedding_files)
     schema = pa.schema(
         [
             pa.field("entry_id", pa.string()),
@@ -139,16 +147,6 @@ def _index_words(table: Table) -> None:
     table.create_index("text", config=FTS(with_position=False, stem=True, remove_stop_words=True, ascii_folding=True))
 
 
-def _dimension(embedding_files: Sequence[Path]) -> int:
-    for path in embedding_files:
-        for row in read_rows(path, EMBEDDING, batch_size=1):
-            return len(row["vector"])
-    raise PoolIndexError(
-        "no entry to index: every embedding shard is empty; looked in "
-        + ", ".join(str(path) for path in embedding_files)
-    )
-
-
 def _joined_batches(
     pool_file: Path, embedding_file: Path, schema: pa.Schema, digest: Any, counts: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
@@ -167,13 +165,17 @@ def _joined_batches(
                 texts.append(entry["text"])
                 digest.update(f"{entry_id}\n{entry['payload']}\n{entry['text'] or ''}\n".encode())
             flat = batch.column("vector").flatten().to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+            dimension = schema.field("vector").type.list_size
+            if len(flat) != len(payloads) * dimension:
+                raise PoolIndexError(
+                    f"the vectors of {embedding_file} do not have the embedder's dimension {dimension}; delete it and "
+                    "run again"
+                )
             digest.update(flat.tobytes())
             counts["entries"] += len(payloads)
             counts["texts"] += sum(text is not None for text in texts)
             columns = [batch.column(name) for name in schema.names if name not in ("payload", "text", "vector")]
-            vectors = pa.FixedSizeListArray.from_arrays(
-                pa.array(flat, pa.float32()), schema.field("vector").type.list_size
-            )
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat, pa.float32()), dimension)
             written = [pa.array(values, pa.string()) for values in (payloads, texts)]
             yield pa.RecordBatch.from_arrays([*columns, *written, vectors], schema=schema)
     if (left := next(entries, None)) is not None:
@@ -244,9 +246,11 @@ class PoolIndex:
         """
         from lancedb.query import MatchQuery
 
-        if not self.manifest["texts"]:
+        if self.manifest["entries"] and not self.manifest["texts"]:
             raise PoolIndexError(f"the entries of {self._folder} have no text to search; {self._advice}")
         if not haystack or k <= 0:
+            return []
+        if not self.manifest["entries"]:
             return []
         query = self._table.search(MatchQuery(text, "text"), query_type="fts")  # type: ignore[call-arg] # has defaults
         found = self._without_tied_end(query.where(_within(haystack), prefilter=True), "_score", k)

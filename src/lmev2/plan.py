@@ -8,15 +8,19 @@ docstrings and formatting therefore rerun nothing; a changed function reruns wha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from lmev2.config import Config, ConfigError
-from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, QUESTION_IMAGES_FOLDER, haystack_file
+from lmev2.data.errors import DataError
+from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, QUESTION_IMAGES_FOLDER, QUESTIONS_FILE, haystack_file
 from lmev2.data.screenshots import find_bundles
 from lmev2.fingerprint import code_fingerprint
-from lmev2.memory.plugin_source import source_stamp
+from lmev2.interchange.domains import sampled_domains
+from lmev2.interchange.imports import Import, load_imports
+from lmev2.job_specs import SPECS
 from lmev2.memory.settings import POOL_TABLES, PluginMethod, PoolName, RagMethod
 from lmev2.models.cache import canonical_json
 from lmev2.models.sentence_transformers_backend import model_files
@@ -41,10 +45,23 @@ MODULES: dict[str, tuple[str, ...]] = {
     "score_answers": ("lmev2.scoring.score",),
     "collect_scores": ("lmev2.tables.database",),
     "export_table": ("lmev2.tables.export",),
+    "export_table2": ("lmev2.tables.table2",),
+    "export_paper_check": ("lmev2.tables.paper_check",),
+    "count_tokens": ("lmev2.tables.haystack_tokens", "lmev2.models.tokens", "lmev2.data.store", "lmev2.shards"),
+    "export_table1": ("lmev2.tables.table1",),
+    "export_table6": ("lmev2.tables.table6",),
     "export_methods": ("lmev2.tables.methods",),
-    "plot_table2": ("lmev2.report.figures",),
+    "plot_table2": ("lmev2.report.figures_table2",),
+    "plot_frontier": ("lmev2.report.figures_frontier",),
+    "plot_latency": ("lmev2.report.figures_latency",),
+    "plot_evidence": ("lmev2.report.figures_evidence",),
+    "plot_tokens": ("lmev2.report.figures_tokens",),
+    "plot_errors": ("lmev2.report.figures_errors",),
+    "build_report": ("lmev2.report.html.build",),
+    "write_provenance": ("lmev2.provenance",),
+    "select_import": ("lmev2.interchange.select",),
+    "export_harness_run": ("lmev2.interchange.export",),
 }
-ROLES = ("reader", "judge", "controller", "embedder")
 # Rules that call a model: its role, whose backend belongs to the rule's code.
 _ROLES = {
     "generate_note": "controller",
@@ -85,7 +102,7 @@ class Plan:
     """
 
     def __init__(self, config: Config, pipeline: Path):
-        self.config = config
+        self.config: Config = config
         self.pipeline = pipeline
         self.results = self.path(config.results).rstrip("/")
         self._on_disk = config.data.hub is None
@@ -156,6 +173,37 @@ class Plan:
         folder = self.data_root / QUESTION_IMAGES_FOLDER
         return sorted(str(path) for path in folder.glob("*.*")) if self._on_disk else []
 
+    @cached_property
+    def imports(self) -> list[Import]:
+        """The imported runs, in order.
+
+        Raises:
+            ConfigError: a folder of ``run.imports`` is no import folder, or does not fit the run.
+        """
+        folders = [Path(self.path(value)) for value in self.config.run.imports]
+        own = {name: self.config.methods[name].label for name in self.config.run.methods}
+        try:
+            return load_imports(folders, own, self.config.run.tiers)
+        except DataError as error:
+            raise ConfigError(str(error)) from error
+
+    def import_of(self, method: str, tier: str) -> Import | None:
+        """The imported run of that name and tier; None for a method of the run itself."""
+        key = (method, tier)
+        return next((one for one in self.imports if (one.manifest.name, one.manifest.tier) == key), None)
+
+    def cells(self) -> list[tuple[str, str]]:
+        """Methods and tiers that have rows: every method of the run on every tier, then the imported runs."""
+        own = [(name, str(tier)) for name in self.config.run.methods for tier in self.config.run.tiers]
+        return own + [(one.manifest.name, one.manifest.tier) for one in self.imports]
+
+    def domains(self, method: str, tier: str) -> list[str]:
+        """Domains in which a method has questions in this run; all while the data root is not there yet."""
+        run = self.config.run
+        present = sampled_domains(self.data_root / QUESTIONS_FILE, run.questions, run.seed)
+        found = self.import_of(method, tier)
+        return [name for name in present if found is None or found.manifest.run_of(name) is not None]
+
     def pools(self) -> list[str]:
         """Index tables that the run's methods search, sorted."""
         return sorted({table for name in self.config.run.methods for table in self.method_tables(name)})
@@ -187,6 +235,11 @@ class Plan:
         """The ``code`` param of a rule's job; covers the backends of the models that it calls."""
         modules = {self._backend_module(role) for role in self.roles(rule, method)} - {None}
         return code_fingerprint(*MODULES[rule], *sorted(filter(None, modules)))
+
+    def codes(self) -> dict[str, Any]:
+        """The ``code`` params of all rules by name, of ``query_memory`` by method."""
+        of_queries = {method: self.code("query_memory", method) for method in self.config.run.methods}
+        return {rule: self.code(rule) for rule in MODULES if rule != "query_memory"} | {"query_memory": of_queries}
 
     def plugin_folder(self, settings: PluginMethod) -> Path | None:
         """Folder that a plugin is imported from; None for the environment's packages only."""
@@ -235,142 +288,9 @@ class Plan:
 
     def spec(self, rule: str, wildcards: Mapping[str, str] | None = None) -> str:
         """The ``spec`` param of a rule's job: canonical JSON."""
-        return canonical_json(_SPECS[rule](self, dict(wildcards or {})))
+        return canonical_json(SPECS[rule](self, dict(wildcards or {})))
 
 
 def _stamp(path: str) -> list[int]:
     facts = Path(path).stat()
     return [facts.st_size, facts.st_mtime_ns]
-
-
-def _ingest_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
-    return {"root": str(plan.data_root.absolute()), "tiers": sorted(plan.config.run.tiers)}
-
-
-def _select_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
-    return {"questions": plan.config.run.questions, "seed": plan.config.run.seed}
-
-
-def _raw_state_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return {"shard": wildcards["shard"], "radius": plan.config.pools.slice_radius}
-
-
-def _chunk_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return _raw_state_spec(plan, wildcards) | {"chunk": plan.config.pools.chunk.model_dump(mode="json")}
-
-
-def _note_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return _controlled(plan, wildcards, "note", "literal_chars", "title_chars", "procedure_chars", "hint_chars")
-
-
-def _event_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return _controlled(plan, wildcards, "event", "literal_chars", "change_chars")
-
-
-def _controlled(plan: Plan, wildcards: dict[str, str], pool: str, *of_rules: str) -> dict[str, Any]:
-    """Settings of a pool that the controller writes. A model's fallback entries are written by rules, with their
-    settings; rules alone take no others than theirs (``of_rules``)."""
-    settings = getattr(plan.config.pools, pool).model_dump(mode="json")
-    kept = {name: value for name, value in settings.items() if name in of_rules or plan.has_controller()}
-    spec = {"shard": wildcards["shard"], pool: kept, "controller": plan.role("controller")}
-    # Lowered, it must repeat the calls that were let through before.
-    return spec | ({"allow": plan.config.errors.allow} if plan.has_controller() else {})
-
-
-def _embed_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    settings = plan.role("embedder")
-    del settings["query_instruction"]  # documents have no prefix
-    return {"pool": wildcards["pool"], "shard": wildcards["shard"], "embedder": settings}
-
-
-def _index_spec(_: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return {"pool": wildcards["pool"]}
-
-
-def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    method = plan.config.methods[wildcards["method"]].model_dump(mode="json", exclude={"label", "compare_with"})
-    spec: dict[str, Any] = {
-        "name": wildcards["method"],
-        "tier": wildcards["tier"],
-        "shard": wildcards["qshard"],
-        "method": method,
-    }
-    # Lowered, it must repeat the calls that were let through before.
-    spec["allow"] = plan.config.errors.allow
-    settings = plan.config.methods[wildcards["method"]]
-    if isinstance(settings, RagMethod):
-        spec["render"] = plan.config.render.model_dump(mode="json")
-        spec["embedder"] = plan.role("embedder")
-        if settings.uses_controller():
-            spec["controller"] = plan.role("controller")
-    if isinstance(settings, PluginMethod):
-        spec["source"] = source_stamp(settings.class_, plan.plugin_folder(settings))
-    return spec
-
-
-def _read_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return {
-        "name": wildcards["method"],
-        "tier": wildcards["tier"],
-        "reader": plan.role("reader"),
-        "allow": plan.config.errors.allow,
-    }
-
-
-def _score_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return {
-        "name": wildcards["method"],
-        "tier": wildcards["tier"],
-        "judge": plan.role("judge"),
-        "allow": plan.config.errors.allow,
-    }
-
-
-def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
-    run = plan.config.run
-    return {
-        "methods": [
-            {"method": name, "label": plan.config.methods[name].label, "family": plan.config.methods[name].family}
-            for name in run.methods
-        ],
-        "partners": {name: list(plan.config.methods[name].compare_with) for name in run.methods},
-        "statistics": plan.config.statistics.model_dump(mode="json"),
-        "tiers": list(run.tiers),
-        "models": {role: plan.role(role) for role in ROLES},
-        "settings": plan.config.model_dump(mode="json", include={"run", "pools", "methods", "render", "errors"}),
-        "data_root": plan.config.data.root,
-    }
-
-
-def _methods_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
-    return {
-        # A list, because the canonical JSON of an object forgets the order of its keys.
-        "methods": [[name, plan.config.methods[name].model_dump(mode="json")] for name in plan.config.run.methods],
-        "render": plan.config.render.model_dump(mode="json"),
-    }
-
-
-def _nothing(_: Plan, __: dict[str, str]) -> dict[str, Any]:
-    return {}
-
-
-_SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
-    "fetch_dataset": lambda plan, _: plan.config.data.model_dump(mode="json"),
-    "prepare_screenshots": lambda plan, _: {"root": str(plan.data_root.absolute())},
-    "ingest_dataset": _ingest_spec,
-    "select_questions": _select_spec,
-    "build_raw_state": _raw_state_spec,
-    "build_center_state": _raw_state_spec,
-    "build_state_chunk": _chunk_spec,
-    "generate_note": _note_spec,
-    "generate_event": _event_spec,
-    "embed_pool": _embed_spec,
-    "index_pool": _index_spec,
-    "query_memory": _query_spec,
-    "read_answers": _read_spec,
-    "score_answers": _score_spec,
-    "collect_scores": _collect_spec,
-    "export_table": _nothing,
-    "export_methods": _methods_spec,
-    "plot_table2": _nothing,
-}

@@ -9,7 +9,7 @@ from typing import Any
 
 from lmev2.models.settings import ReaderSettings
 from lmev2.models.text import well_formed
-from lmev2.models.types import ChatBackend, ChatRequest, ImagePart, ModelCallError, Sampling, TextPart
+from lmev2.models.types import ChatBackend, ChatRequest, ImagePart, Message, ModelCallError, Sampling, TextPart
 from lmev2.progress import Report
 from lmev2.prompts import Prompt
 from lmev2.scoring.boxed import is_unknown, parse_prediction
@@ -98,15 +98,28 @@ def _reply_fault(text: str, finish_reason: str) -> dict[str, str]:
     return {}
 
 
+def question_messages(
+    question: Mapping[str, Any], parts: Sequence[TextPart | ImagePart], images: bool, prompt: Prompt
+) -> tuple[Message, ...]:
+    """What the reader is sent: its prompt with the context's parts, the question, and the question's image.
+
+    Args:
+        question: question row.
+        parts: the fitted context.
+        images: the reader accepts images; if not, a placeholder stands for the question's.
+        prompt: the reader prompt of the question's domain.
+    """
+    text: tuple[TextPart | ImagePart, ...] = (TextPart(question["question"]),)
+    if question["image"]:
+        text = (*text, ImagePart(Path(question["image"])) if images else TextPart("\n[image left out]"))
+    return prompt.render_messages(memory_context=parts, question=text)
+
+
 def _request(
     question: Mapping[str, Any], fitted: FittedContext, settings: ReaderSettings, prompt: Prompt
 ) -> ChatRequest:
-    text: tuple[TextPart | ImagePart, ...] = (TextPart(question["question"]),)
-    if question["image"]:
-        image = ImagePart(Path(question["image"])) if settings.images else TextPart("\n[image left out]")
-        text = (*text, image)
     return ChatRequest(
-        messages=prompt.render_messages(memory_context=fitted.parts, question=text),
+        messages=question_messages(question, fitted.parts, settings.images, prompt),
         sampling=Sampling(**settings.sampling.model_dump()),
         grammar=LINE_GRAMMAR if settings.reply_format == "line" else None,
         thinking=settings.thinking,

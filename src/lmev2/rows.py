@@ -124,6 +124,7 @@ CONTEXT = _schema(
     },
     {
         "query_origin": _STR,  # question, rules, model, repaired, fallback; null without queries
+        "rerank_origin": _STR,  # model, repaired, fallback: the worst of the choices; null where none was made
         "error": _STR,
         "error_detail": _STR,
     },
@@ -171,6 +172,18 @@ SCORE = _schema(
         "gold_supported": _BOOL,  # null where gold support is not defined
         "error": _STR,
         "error_detail": _STR,
+    },
+)
+
+
+# Sizes of a trajectory: tokens of its texts in the reader's tokens, and its screenshots apart.
+TRAJECTORY_TOKENS = _schema(
+    {
+        "trajectory_id": _STR,
+        "states": _INT,
+        "text_tokens": _INT,
+        "images": _INT,
+        "image_tokens": _INT,
     },
 )
 

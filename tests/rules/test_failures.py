@@ -46,8 +46,13 @@ def test_allowed_errors_pass_and_no_finished_call_is_repeated(refused: Run, allo
     # Nothing before the queries ran again; they too may have rows that were let through.
     done = re.findall(r"^Job \d+: (.*)$", allowed.output, re.MULTILINE)
     assert [message.split()[0] for message in done[:4]] == ["Querying", "Reading", "Scoring", "Collecting"]
-    tables = [f"Writing results/{name}.csv" for name in ("evidence", "origins", "table2")]
-    assert sorted(done[4:]) == ["Drawing results/table2.png", *tables]
+    names = ("comparisons", "evidence", "lafs", "latencies", "origins", "paper_check", "shares", "table2")
+    written = (*(f"{name}.csv" for name in names), "provenance.json", "report/index.html")
+    tables = [f"Writing results/{name}" for name in written]
+    figures = [
+        f"Drawing results/{name}.png" for name in ("errors", "evidence", "frontier", "latency", "table2", "tokens")
+    ]
+    assert sorted(done[4:]) == sorted([*figures, *tables])
 
 
 def test_a_bad_data_root_stops_at_ingestion_with_file_line_and_id(project: Path, tmp_path: Path) -> None:

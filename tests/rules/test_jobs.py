@@ -35,6 +35,7 @@ OUTPUTS: dict[str, pa.Schema] = {
     f"contexts/{SHARDED}": contracts.CONTEXT,
     f"answers/{SHARDED}": contracts.ANSWER,
     f"scores/{SHARDED}": contracts.SCORE,
+    f"tokens/{SHARD}": contracts.TRAJECTORY_TOKENS,
 }
 LOGS = {
     "prepare_screenshots": "",
@@ -55,11 +56,26 @@ LOGS = {
     "export_evidence": "",
     "export_origins": "",
     "export_methods": "",
+    "export_comparisons": "",
+    "export_shares": "",
+    "export_latencies": "",
+    "export_lafs": "",
+    "export_paper_check": "",
+    "count_tokens": SHARD,
+    "export_table1": "",
+    "export_table6": "",
     "plot_table2": "",
+    "plot_frontier": "",
+    "plot_latency": "",
+    "plot_evidence": "",
+    "plot_tokens": "",
+    "plot_errors": "",
+    "build_report": "",
+    "write_provenance": "",
 }
 TIMED = (
     "ingest_dataset", "generate_note", "generate_event", "embed_pool", "index_pool", "query_memory", "read_answers",
-    "score_answers",
+    "score_answers", "count_tokens", "build_report",
 )  # fmt: skip
 
 
@@ -261,6 +277,17 @@ def test_one_database_and_the_figure_stand_beside_the_tables(allowed: Run) -> No
     with duckdb.connect(str(allowed.path("metrics.duckdb")), read_only=True) as database:
         for table in ("questions", "contexts", "answers", "scores", "outcomes"):
             assert database.execute(f"SELECT count(*) FROM {table}").fetchall() == [(14,)]
-    with Image.open(allowed.path("table2.png")) as image:
-        assert image.width >= 1200
-    assert allowed.path("table2.pdf").read_bytes().startswith(b"%PDF-")
+    for name in ("table2", "frontier", "latency", "evidence", "tokens", "errors"):
+        with Image.open(allowed.path(f"{name}.png")) as image:
+            assert image.width >= 1200
+        assert allowed.path(f"{name}.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_the_report_tells_failed_rows_and_has_a_page_for_every_question(allowed: Run) -> None:
+    first = allowed.path("report", "index.html").read_text(encoding="utf-8")
+    failed = sum(row["error"] is not None for row in rows_of(allowed, f"scores/{SHARDED}"))
+    assert failed > 0 and "INCOMPLETE" in first
+    ids = {row["question_id"] for row in rows_of(allowed, "data/selected")}
+    assert {path.stem for path in allowed.path("report", "pages", "question").iterdir()} == ids
+    figures = {path.name for path in allowed.path("report", "pages", "figures").iterdir()}
+    assert figures == {f"{name}.png" for name in ("table2", "frontier", "latency", "evidence", "tokens", "errors")}

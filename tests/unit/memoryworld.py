@@ -102,7 +102,9 @@ def open_world(folder: Path) -> Iterator[World]:
             pool, vectors = folder / f"{table}.parquet", folder / f"{table}-vectors.parquet"
             write_rows(pool, POOL_ENTRY, rows)
             write_rows(vectors, EMBEDDING, embedding_rows(rows, store, make_embedder(), ignore))
-            build_index(table, [pool], [vectors], folder / f"{table}.lance", folder / f"{table}.json")
+            build_index(
+                table, [pool], [vectors], folder / f"{table}.lance", folder / f"{table}.json", make_embedder().dimension
+            )
             indexes[table] = PoolIndex(folder / f"{table}.lance", folder / f"{table}.json")
         haystacks = {
             row["question_id"]: row["trajectory_ids"] for row in read_rows(data / "haystacks.parquet", HAYSTACK)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lmev2.data.schema import CATEGORIES, QUESTION_TYPES
 from lmev2.rows import ANSWER, CONTEXT, POOL_ENTRY, QUESTION, SCORE, write_rows
 from lmev2.tables.database import collect
-from lmev2.tables.export import export_table
+from lmev2.tables.export import TableFiles, export_table
 
 PAPER = Path(__file__).resolve().parents[2] / "resources" / "paper" / "table2.csv"
 SQL = Path(__file__).resolve().parents[2] / "workflow" / "sql"
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"run": {"notes": self.remarks}, "render": {"mode": "full"}}
+        return {"run": {"notes": self.remarks, "questions": None}, "render": {"mode": "full"}}
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -97,13 +97,25 @@ def make_run(
 def make_context(rng: random.Random, key: Row, failed: bool) -> Row:
     key = key | {"queries": "{}", "replayed": rng.random() < 0.5, "waited_s": rng.uniform(0, 9)}
     if failed:
-        return key | {"items": [], "latency_s": 0.0, "error": "memory_error", "query_origin": None}
+        return key | {
+            "items": [],
+            "latency_s": 0.0,
+            "error": "memory_error",
+            "query_origin": None,
+            "rerank_origin": None,
+        }
     texts = ["text" * rng.randint(0, 5) for _ in range(rng.randint(0, 3))]
     item = {"trajectory_id": None, "states": [], "pool": None, "score": None}
     items = [item | {"type": "text", "value": text} for text in texts]
     items += [item | {"type": "image", "value": "/long/path/1.png"}] * rng.randint(0, 2)
     origin = rng.choice(("question", "model", "repaired", "fallback"))
-    return key | {"items": items, "latency_s": rng.uniform(0, 3), "query_origin": origin}
+    choice = rng.choice((None, "model", "repaired", "fallback"))
+    return key | {
+        "items": items,
+        "latency_s": rng.uniform(0, 3),
+        "query_origin": origin,
+        "rerank_origin": choice,
+    }
 
 
 CUT = "length: the reply was cut after 8 tokens; with trees of 12000 characters"
@@ -161,9 +173,13 @@ def make_database(folder: Path, run: Run, shards: int = 2) -> Path:
     return folder / "metrics.duckdb"
 
 
+def files_in(folder: Path, name: str = "t") -> TableFiles:
+    return TableFiles(*(folder / f"{name}.{ending}" for ending in ("csv", "md", "tex")))
+
+
 def export(folder: Path, run: Run, query: str, shards: int = 2) -> tuple[list[dict[str, str]], str]:
     """The table as rows of texts, and its Markdown."""
     database = make_database(folder, run, shards)
-    export_table(database, query, folder / "t.csv", folder / "t.md", "A title")
+    export_table(database, query, files_in(folder), "A title")
     with (folder / "t.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file)), (folder / "t.md").read_text(encoding="utf-8")

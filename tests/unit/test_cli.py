@@ -44,6 +44,23 @@ def test_a_finished_run_is_shown_whole(results: Path, capsys: pytest.CaptureFixt
     )
 
 
+def test_failed_rows_are_told_and_empty_columns_left_out(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (results / "table2.csv").write_text("method,significant,errors\nnone,,2\nrag,,0\n", encoding="utf-8")
+    note = "INCOMPLETE: 2 length; rows with an error have no score and are not in the means."
+    (results / "table2.md").write_text(f"# INCOMPLETE: T\n\n| a |\n\n- reader: R.\n- {note}\n", encoding="utf-8")
+    assert main(["show", "table2", "--results", str(results)]) == 0
+    out = capsys.readouterr().out
+    assert "| method | errors |\n" in out and "significant" not in out
+    assert f"\n\n{note}\n\nNotes:" in out
+
+
+def test_a_report_is_named_where_there_is_one(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (results / "report").mkdir()
+    (results / "report" / "index.html").touch()
+    assert main(["show", "table2", "--results", str(results)]) == 0
+    assert capsys.readouterr().out.endswith(f"\nReport to look at in a browser: {results}/report/index.html\n")
+
+
 @pytest.mark.parametrize("missing", [["table2"], ["evidence"], ["table2", "evidence"]])
 def test_an_unfinished_run_says_what_is_missing_and_how_to_make_it(
     results: Path, capsys: pytest.CaptureFixture[str], missing: list[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from lmev2.pools.entry import Origin
 from lmev2.pools.event import build_events, event_entry
 from lmev2.pools.event_changes import flag_changes, value_changes
 from lmev2.pools.event_rules import rule_event
+from lmev2.pools.note_changes import _telling
 from lmev2.pools.note_view import RunView, SeenLine
 from lmev2.pools.settings import EventSettings
 from lmev2.rows import POOL_ENTRY, read_rows, write_rows
@@ -288,3 +290,29 @@ def test_events_of_real_runs_name_the_action_and_invent_nothing(root: Path) -> N
             for label in re.findall(r'"([^"]*)"', text):
                 assert label.removesuffix("…") in known, (row["entry_id"], label)
     assert count == sum(len(trajectory.states) - 1 for trajectory in trajectories(root))
+
+
+@given(
+    st.lists(st.text("ab", max_size=12) | st.text("abc ", max_size=200), max_size=30),
+    st.lists(st.text("ab", max_size=20), max_size=3),
+)
+def test_labels_that_tell_something_equal_a_comparison_of_all_with_all(labels: list[str], said: list[str]) -> None:
+    labels += [label[len(label) // 3 :] for label in labels] + [label[: len(label) // 2] for label in labels]
+    unique = list(dict.fromkeys(label for label in labels if len(label) > 2))
+    expected = [
+        label
+        for label in unique
+        if not any(label in text for text in said) and not any(label != other and label in other for other in unique)
+    ]
+    assert _telling(labels, said) == expected
+
+
+def test_a_page_of_thousands_of_changed_labels_is_described_in_time() -> None:
+    def page(first: int) -> str:
+        links = (f"\t[{n}] link 'Item number {n} of {n * 7919 % 100003}'" for n in range(first, first + 20_000))
+        return "\n".join(["RootWebArea 'Items'", *links])
+
+    view = RunView(run([(None, page(0)), ("click('3')", page(50_000))]), 80)
+    started = time.process_time()
+    rule_event(view, 0, EventSettings())
+    assert time.process_time() - started < 12  # all with all takes minutes

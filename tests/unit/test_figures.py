@@ -1,141 +1,196 @@
-"""Figures: both files are written, large enough, and say what the tables say."""
+"""What holds for every figure: files, type, places of texts, looks of methods, and runs at the extremes."""
 
 from __future__ import annotations
 
-import csv
-import random
-from collections.abc import Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import rc_context
 from PIL import Image
+from unit.figureworld import DRAW, PLOT, clashes, draw, query_of, rows_of, texts, words
+from unit.tableworld import Run, make_database, make_run
 
-from lmev2.report.figures import plot_table2
+from lmev2.report.figures import COLOURS, NORMAL, WIDTH, Method, seconds_text, share_text, text_width, wrap
 
-CATEGORIES = ("overall", "static", "dynamic", "workflow", "gotchas")
-SHARES = ("covered", "gold_support")
-Table = list[dict[str, str]]
-
-
-def make_tables(methods: int, tiers: Sequence[str], seed: int = 1) -> tuple[Table, Table]:
-    """Rows of table 2 and of the evidence table, with numbers that all differ."""
-    rng = random.Random(seed)
-    scores, evidence = [], []
-    for number in range(methods):
-        for tier in tiers:
-            key = {"method": f"m{number}", "label": f"Method {number}", "tier": tier}
-            accuracies = {name: f"{rng.random():.3f}" for name in CATEGORIES}
-            scores.append(key | accuracies | {"latency_s": "0.1", "questions": "48", "errors": "0"})
-            evidence.append(key | {name: f"{rng.random():.3f}" for name in SHARES})
-    return scores, evidence
+LONG = "chunk vectors and full text, the question stripped, at most one state of each page, {} of them"
+Change = Callable[[Run], None]
 
 
-def write_table(path: Path, rows: Table) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
+def all_zero(run: Run) -> None:
+    for row in run.scores:
+        row.update(correct=False, error=None, error_detail=None, unknown=False)
 
 
-def plot(folder: Path, scores: Table, evidence: Table) -> tuple[Path, Path]:
-    table, support = write_table(folder / "table2.csv", scores), write_table(folder / "evidence.csv", evidence)
-    plot_table2(table, support, folder / "table2.png", folder / "table2.pdf")
-    return folder / "table2.png", folder / "table2.pdf"
+def all_failed(run: Run) -> None:
+    for row in run.scores:
+        row.update(correct=None, error="memory_error", error_detail="d", unknown=None)
+    for row in run.contexts:
+        row.update(latency_s=0.0, error="memory_error", items=[])
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """Figures as they were when they were closed."""
-    figures: list[Figure] = []
-    close = plt.close
-
-    def keep(figure: Figure) -> None:
-        figures.append(figure)
-        close(figure)
-
-    monkeypatch.setattr(plt, "close", keep)
-    return figures
+def no_latency(run: Run) -> None:
+    for row in run.contexts:
+        row.update(latency_s=0.0)
 
 
-def heights(axes: Axes) -> list[list[float]]:
-    """Heights of the bars, by method."""
-    return [[bar.get_height() for bar in container] for container in axes.containers]  # type: ignore[attr-defined]
+def one_slow(run: Run) -> None:
+    run.contexts[0].update(latency_s=5e4, error=None)
+    run.contexts[1].update(latency_s=1e-6, error=None)
 
 
-@pytest.mark.parametrize(("methods", "tiers"), [(1, ["small"]), (12, ["small", "medium"])])
-def test_both_files_are_written(tmp_path: Path, methods: int, tiers: list[str]) -> None:
-    png, pdf = plot(tmp_path, *make_tables(methods, tiers))
-    with Image.open(png) as image:
-        image.load()
-        assert image.format == "PNG"
-        assert image.width >= 1200 and image.height >= 600 * len(tiers)
-        assert len(image.convert("RGB").getcolors(10**7) or []) > 10
-    assert pdf.read_bytes().startswith(b"%PDF-") and b"%%EOF" in pdf.read_bytes()[-16:]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "evidence.csv",
-        "table2.csv",
-        "table2.pdf",
-        "table2.png",
-    ]
+def no_labels(run: Run) -> None:
+    for row in run.scores:
+        row.update(evidence_covered=None, evidence_covered_before=None, gold_supported=None)
 
 
-@pytest.mark.parametrize(("methods", "tiers"), [(1, ["medium"]), (3, ["small", "medium"]), (12, ["small", "medium"])])
-def test_bars_are_the_tables_numbers(tmp_path: Path, drawn: list[Figure], methods: int, tiers: list[str]) -> None:
-    scores, evidence = make_tables(methods, tiers)
-    plot(tmp_path, scores, evidence)
-    (figure,) = drawn
-    panels = figure.axes
-    assert len(panels) == 2 * len(tiers)
-    for number, tier in enumerate(tiers):
-        left, right = panels[2 * number], panels[2 * number + 1]
-        for axes, rows, names in ((left, scores, CATEGORIES), (right, evidence, SHARES)):
-            expected = [[float(row[name]) for name in names] for row in rows if row["tier"] == tier]
-            assert heights(axes) == expected
-            texts = [f"{value:.2f}".lstrip("0") for row in expected for value in row]
-            assert [text.get_text() for text in axes.texts] == texts
-        assert left.get_title() == f"LME-V2-{tier.capitalize()}: accuracy, 48 questions"
-        assert [label.get_text() for label in left.get_xticklabels()] == [name.capitalize() for name in CATEGORIES]
-        assert left.get_ylim()[0] == 0 and left.get_ylim()[1] >= 1
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [f"Method {n}" for n in range(methods)]
+def one_tier(run: Run) -> None:
+    run.tiers = ["medium"]
+    for rows in (run.contexts, run.answers, run.scores):
+        rows[:] = [row for row in rows if row["tier"] == "medium"]
 
 
-def test_a_missing_number_is_marked_and_not_drawn_as_a_value(tmp_path: Path, drawn: list[Figure]) -> None:
-    scores, evidence = make_tables(2, ["small"])
-    scores[1]["gotchas"] = evidence[0]["covered"] = ""
-    scores[0]["static"] = "0.000"
-    plot(tmp_path, scores, evidence)
-    left, right = drawn[0].axes
-    texts = [text.get_text() for text in left.texts]
-    assert texts[9] == "n/a" and texts[1] == ".00" and heights(left)[1][4] == 0
-    assert [text.get_text() for text in right.texts].index("n/a") == 0
+def one_method(run: Run) -> None:
+    run.methods = run.methods[:1]
+    for rows in (run.contexts, run.answers, run.scores):
+        rows[:] = [row for row in rows if row["method"] == run.methods[0]]
 
 
-def test_no_two_of_many_methods_look_alike(tmp_path: Path, drawn: list[Figure]) -> None:
-    plot(tmp_path, *make_tables(24, ["small"]))
-    looks = [
-        (to_hex(container[0].get_facecolor()), container[0].get_hatch())  # type: ignore[index]
-        for container in drawn[0].axes[0].containers
-    ]
-    assert len(set(looks)) == 24
+def many_tokens(run: Run) -> None:
+    for row in run.answers:
+        row.update(context_tokens_before=20_000_000, context_tokens=199_999)
 
 
-def test_methods_that_share_a_label_are_drawn_each(tmp_path: Path, drawn: list[Figure]) -> None:
-    scores, evidence = make_tables(2, ["small"])
-    for row in (*scores, *evidence):
-        row["label"] = "Same"
-    plot(tmp_path, scores, evidence)
-    assert heights(drawn[0].axes[0]) == [[float(row[name]) for name in CATEGORIES] for row in scores]
+def odd_errors(run: Run) -> None:
+    for number, row in enumerate(run.scores):
+        row.update(correct=None, error=f"a_kind_of_error_with_a_long_name_{number % 9}", error_detail="d", unknown=None)
 
 
-def test_equal_tables_give_equal_files(tmp_path: Path) -> None:
-    files = []
-    for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-        files.append([path.read_bytes() for path in plot(tmp_path / name, *make_tables(2, ["small"]))])
-    assert files[0] == files[1]
-    assert b"/CreationDate" not in files[0][1]
+CHANGES: dict[str, Change] = {
+    change.__name__: change
+    for change in (
+        all_zero, all_failed, no_latency, one_slow, no_labels, one_tier, one_method, many_tokens, odd_errors,
+    )
+}  # fmt: skip
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from unit.figureworld import PLOT, query_of
+
+database, folder = map(Path, sys.argv[1:])
+for name, plot in PLOT.items():
+    plot(database, query_of(name), folder / f"{name}.png", folder / f"{name}.pdf")
+"""
+
+
+def test_both_files_are_written_and_equal_rows_give_equal_bytes(tmp_path: Path) -> None:
+    database = make_database(tmp_path, make_run(1, questions=6, methods=2))
+    root = Path(__file__).resolve().parents[2]
+    path = os.pathsep.join([str(root / "src"), str(root / "tests")])
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, seed in ((first, "1"), (second, "2")):  # of Python's hashes
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path}
+        command = [sys.executable, "-c", SCRIPT, str(database), str(folder)]
+        subprocess.run(command, env=environment, check=True)
+    names = sorted(f"{name}.{ending}" for name in PLOT for ending in ("pdf", "png"))
+    assert sorted(one.name for one in first.iterdir()) == names
+    for name in names:
+        content = (first / name).read_bytes()
+        assert content == (second / name).read_bytes(), name
+        if name.endswith("pdf"):
+            assert content.startswith(b"%PDF-") and b"%%EOF" in content[-16:]
+            assert b"Date" not in content and b"/Type3" not in content
+            continue
+        with Image.open(first / name) as image:
+            image.load()
+            assert image.width == round(WIDTH * 300) and image.info["dpi"][0] == pytest.approx(300, abs=0.1)
+            assert len(image.convert("RGB").getcolors(10**7) or []) > 10 and "tIME" not in image.info
+
+
+def test_a_figure_does_not_depend_on_matplotlibs_configuration(tmp_path: Path) -> None:
+    database = make_database(tmp_path, make_run(2))
+    for name, settings_ in (("one", {}), ("other", {"font.size": 30, "lines.linewidth": 9, "axes.grid": True})):
+        with rc_context(settings_):
+            PLOT["latency"](database, query_of("latency"), tmp_path / f"{name}.png", tmp_path / f"{name}.pdf")
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "other.png").read_bytes()
+
+
+@pytest.mark.parametrize("methods", [1, 14])
+@pytest.mark.parametrize("name", DRAW)
+def test_no_text_lies_on_another_or_leaves_the_page_or_is_too_small(tmp_path: Path, name: str, methods: int) -> None:
+    rows = rows_of(name, tmp_path, make_run(3, methods=methods))
+    for row in rows:
+        if row["label"] and row["method_position"] % 3 == 1:
+            row["label"] = LONG.format(row["method"])
+    figure = draw(name, rows)
+    assert clashes(figure) == []
+    assert min(one.get_fontsize() for one in texts(figure)) >= 7
+    assert figure.get_size_inches()[0] == WIDTH
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_runs_at_the_extremes_are_drawn(tmp_path: Path, change: str) -> None:
+    run = make_run(4, questions=9)
+    CHANGES[change](run)
+    for name in DRAW:
+        assert clashes(draw(name, rows_of(name, tmp_path, run))) == [], name
+
+
+def test_a_run_of_one_question_is_drawn(tmp_path: Path) -> None:
+    run = make_run(5, questions=1, errors=0)
+    for name in DRAW:
+        assert clashes(draw(name, rows_of(name, tmp_path, run))) == [], name
+
+
+def test_what_is_not_a_number_is_left_out(tmp_path: Path) -> None:
+    run = make_run(6, errors=0)
+    first = run.of("contexts", run.methods[1], "small")[0]
+    database = make_database(tmp_path, run)
+    with duckdb.connect(str(database)) as connection:
+        connection.execute(
+            "UPDATE contexts SET latency_s = 'nan' WHERE method = ? AND tier = 'small' AND question_id = ?",
+            [run.methods[1], first["question_id"]],
+        )
+    rows = rows_of("latency", tmp_path, run)
+    row = next(one for one in rows if (one["method"], one["tier"]) == (run.methods[1], "small"))
+    assert len(row["latencies"]) == len(run.questions) - 1 and row["mean"] is None
+    assert clashes(draw("latency", rows)) == []
+
+
+def test_a_label_is_not_read_as_a_formula(tmp_path: Path) -> None:
+    rows = rows_of("table2", tmp_path, make_run(7, methods=1))
+    for row in rows:
+        row["label"] = r"pays $5, not $6_\x"
+    assert r"pays $5, not $6_\x" in words(draw("table2", rows))
+
+
+def test_no_two_of_many_methods_look_alike() -> None:
+    methods = [Method(number, f"m{number}", "", "rag") for number in range(72)]
+    assert len({(one.colour, one.marker) for one in methods}) == 72
+    assert len(set(COLOURS)) == len(COLOURS)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="abcdefg WM-", max_size=60), st.floats(0.3, 2))
+def test_wrapped_lines_hold_every_letter_and_fit(text: str, width: float) -> None:
+    lines = wrap(text, width)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(text_width(line) <= width for line in lines)
+
+
+def test_numbers_as_text() -> None:
+    assert [share_text(value) for value in (0.0, 0.0004, 0.5626, 0.9996, 1.0, None)] == (
+        [".000", ".000", ".563", "1.00", "1.00", "–"]
+    )
+    assert [seconds_text(value) for value in (0.0, 0.0324, 9.9949, 9.996, 99.94, 99.96, 185.8, None)] == (
+        ["0.000", "0.032", "9.995", "10.0", "99.9", "100", "186", "–"]
+    )
+    assert NORMAL >= 7

@@ -19,6 +19,7 @@ def make_index(
     vectors: dict[str, npt.NDArray[np.float32]],
     shards: int = 2,
     texts: dict[tuple[str, int], str] | None = None,
+    dimension: int | None = None,
 ) -> PoolIndex:
     """An index of slices: ``vectors`` maps a trajectory to its (states, dimension) matrix, ``texts`` a state to what
     is searched by words."""
@@ -54,7 +55,8 @@ def make_index(
             EMBEDDING,
             ({**row, "vector": vectors[str(row["trajectory_id"])][row["center_state"]].tolist()} for row in rows),
         )
-    build_index("raw_state", pools, embeddings, folder / "raw_state.lance", folder / "raw_state.json")
+    dimension = dimension or next(iter(vectors.values())).shape[1]
+    build_index("raw_state", pools, embeddings, folder / "raw_state.lance", folder / "raw_state.json", dimension)
     return PoolIndex(folder / "raw_state.lance", folder / "raw_state.json")
 
 
@@ -121,7 +123,22 @@ def test_embeddings_that_do_not_fit_their_pool_are_refused(tmp_path: Path) -> No
             [tmp_path / "embedding1.parquet"],
             tmp_path / "x.lance",
             tmp_path / "x.json",
+            8,
         )
+
+
+def test_vectors_of_another_dimension_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PoolIndexError, match=r"embedding0\.parquet do not have the embedder's dimension 16"):
+        make_index(tmp_path, {"a": unit(np.random.default_rng(2), 4, 8)}, dimension=16)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_pool_without_entries_has_an_index_that_finds_nothing(tmp_path: Path, shards: int) -> None:
+    index = make_index(tmp_path, {}, shards=shards, dimension=8)
+    assert (index.manifest["entries"], index.manifest["texts"], index.manifest["dimension"]) == (0, 0, 8)
+    vector = unit(np.random.default_rng(2), 1, 8)[0]
+    assert index.search(vector, ["a"], 3) == index.candidates(vector, ["a"], 3) == index.entries(["a"]) == []
+    assert index.text_candidates("copper", vector, ["a"], 3) == []
 
 
 def test_an_index_that_lost_its_data_is_named(tmp_path: Path) -> None:

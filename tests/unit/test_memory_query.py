@@ -27,7 +27,7 @@ from memoryworld import (
 from lmev2.memory.base import ContextItem, MemoryContext, MemoryQuery
 from lmev2.memory.families import open_memory
 from lmev2.memory.none import NoMemory
-from lmev2.memory.query import haystack_digest, prompt_digests, query_rows, questions_of_shard
+from lmev2.memory.query import data_digest, haystack_digest, prompt_digests, query_rows, questions_of_shard
 from lmev2.memory.settings import RenderSettings
 from lmev2.models.cache import CallCache
 from lmev2.models.scripted import ScriptedEmbedder
@@ -430,6 +430,34 @@ def test_a_shard_without_questions_asks_nothing(world: World, tmp_path: Path) ->
     memory = RecordingMemory()
     assert ask(world, memory, CallCache(tmp_path), questions=0) == []
     assert (memory.asked, memory.prepared) == ([], [])
+
+
+def test_a_lone_surrogate_anywhere_in_a_context_can_be_written(world: World, tmp_path: Path) -> None:
+    class BrokenText(RecordingMemory):
+        def query(self, query: MemoryQuery) -> MemoryContext:
+            if query.text in self._failing:
+                raise ModelCallError("api_error", "it said \udc00")
+            return MemoryContext([ContextItem("text", "a\ud83d b", "t1", (0,))], {"raw_state": ["c\ud83d"]}, "model")
+
+    memory = BrokenText(failing=[world.questions[1]["question"]])
+    rows = ask(world, memory, CallCache(tmp_path / "cache"))
+    write_rows(tmp_path / "contexts.parquet", CONTEXT, rows)
+    assert list(read_rows(tmp_path / "contexts.parquet", CONTEXT)) == rows
+    assert [item["value"] for row in rows for item in row["items"]] == ["a\ufffd b"] * 2
+    assert json.loads(rows[0]["queries"]) == {"raw_state": ["c\ufffd"]}
+    assert rows[1]["error_detail"] == "api_error: it said \ufffd"
+
+
+def test_other_data_below_the_same_ids_are_measured_anew(world: World, tmp_path: Path, clock: Clock) -> None:
+    spec = {"name": "own", "tier": "small", "shard": "0of1", "method": {"family": "plugin", "class": "a:B"}}
+    found = []
+    for fingerprint, seconds in (("f1", 0.25), ("f2", 7.0), ("f1", 9.0)):
+        manifest = tmp_path / "manifest.json"
+        manifest.write_text(json.dumps({"fingerprint": fingerprint}), encoding="utf-8")
+        digests = data_digest(manifest)
+        memory = RecordingMemory(clock, seconds=seconds)
+        found += latencies(ask(world, memory, CallCache(tmp_path / "cache"), spec, digests, questions=1))
+    assert found == [(0.25, False), (7.0, False), (0.25, True)]
 
 
 # Shards

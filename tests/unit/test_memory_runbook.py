@@ -263,6 +263,20 @@ def test_each_block_is_reranked(world: World) -> None:
     assert titles == ["procedure notes", "hint notes", "state-transition events", "raw state slices"]
     assert [len(re.findall(r"^\[\d+\] ", text, re.M)) for text in blocks] == [3, 3, 4, 4]
     assert "[1] Page: Page " in blocks[3]
+    assert (before.rerank_origin, after.rerank_origin) == (None, "model")
+
+
+def test_the_worst_choice_of_a_context_is_told(world: World, tmp_path: Path) -> None:
+    def answer(request: ChatRequest) -> str:
+        asked = last_user_text(request)
+        if "Memory pool summary" in asked:
+            return reply(list(RAW), "note page changed", "code record")
+        return "none" if "(hint notes)" in asked else '{"keep": [1], "reason": "It does."}'
+
+    memory = model_memory(world, ScriptedChat(answer), rerank={})
+    assert memory.query(query_of(world)).rerank_origin == "repaired"
+    rows = query_rows(memory, world.questions[:1], world.haystacks, spec_of(rerank={}), {}, CallCache(tmp_path), ignore)
+    assert [row["rerank_origin"] for row in rows] == ["repaired"]
 
 
 def test_no_prompt_holds_more_than_the_question_its_type_and_its_haystacks_memory(world: World, tmp_path: Path) -> None:

@@ -68,11 +68,15 @@ def test_inherited_keys_and_defaults_are_filled_in(written: dict[str, Any]) -> N
         "candidates": 200,
         "rrf_k": 60,
     }
-    assert written["methods"]["no_retrieval"] == {"family": "none", "label": "No retrieval"}
+    assert written["methods"]["no_retrieval"] == {
+        "label": "No retrieval",
+        "compare_with": [],
+        "family": "none",
+    }
 
 
 def test_a_plugins_row_keeps_the_keys_of_the_configuration(written: dict[str, Any]) -> None:
-    assert written["methods"]["own"] == {**PLUGIN, "path": None}
+    assert written["methods"]["own"] == {**PLUGIN, "path": None, "compare_with": []}
 
 
 def test_what_is_written_can_be_configured_again(plan: Plan, written: dict[str, Any]) -> None:

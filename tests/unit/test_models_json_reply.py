@@ -95,6 +95,8 @@ class Note(pydantic.BaseModel):
 
 def test_pydantic_models_check_too() -> None:
     assert parse_json_object('{"title": "a", "rank": 1}', Note) == {"title": "a", "rank": 1}
+    value = parse_json_object('{"title": "a", "rank": "1"}', Note)
+    assert value == {"title": "a", "rank": 1}  # what was checked, not what was written
     with pytest.raises(JsonReplyError, match="rank"):
         parse_json_object('{"title": "a"}', Note)
 

@@ -11,7 +11,7 @@ from unit.tableworld import EVIDENCE, ORIGINS, SHORTENED, TABLE2, export, make_r
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_origins_table_counts_entries_and_queries(tmp_path: Path, seed: int) -> None:
+def test_the_origins_table_counts_entries_queries_and_choices(tmp_path: Path, seed: int) -> None:
     run = make_run(seed, questions=(1, 6, 30, 77)[seed])
     rows, _ = export(tmp_path, run, ORIGINS)
     of_pools = [row for row in rows if row["kind"] == "pool"]
@@ -25,14 +25,16 @@ def test_the_origins_table_counts_entries_and_queries(tmp_path: Path, seed: int)
         assert row["images_left_out"] == str(sum(one["images_left_out"] for one in entries))
 
     of_queries = [row for row in rows if row["kind"] == "queries"]
-    assert of_pools + of_queries == rows
-    expected = []
-    for method, tier in itertools.product(run.methods, run.tiers):
-        origins = Counter(row["query_origin"] for row in run.of("contexts", method, tier) if row["query_origin"])
-        expected += [(method, tier, origin, str(count)) for origin, count in sorted(origins.items())]
-    assert [(row["name"], row["tier"], row["origin"], row["entries"]) for row in of_queries] == expected
+    of_choices = [row for row in rows if row["kind"] == "rerank"]
+    assert of_pools + of_queries + of_choices == rows
+    for column, found in (("query_origin", of_queries), ("rerank_origin", of_choices)):
+        expected = []
+        for method, tier in itertools.product(run.methods, run.tiers):
+            origins = Counter(row[column] for row in run.of("contexts", method, tier) if row[column])
+            expected += [(method, tier, origin, str(count)) for origin, count in sorted(origins.items())]
+        assert [(row["name"], row["tier"], row["origin"], row["entries"]) for row in found] == expected
+        assert {(row["shortened"], row["images_left_out"]) for row in found} <= {("0", "0")}
     assert run.methods[0] not in {row["name"] for row in of_queries}
-    assert {(row["shortened"], row["images_left_out"]) for row in of_queries} <= {("0", "0")}
 
 
 @pytest.mark.parametrize("query", [TABLE2, EVIDENCE, ORIGINS], ids=["table2", "evidence", "origins"])
@@ -60,8 +62,8 @@ def test_the_markdown_has_no_such_note_when_all_went_well(tmp_path: Path, origin
     assert "first reply" not in export(tmp_path, run, TABLE2)[1]
 
 
-def test_a_run_without_pools_has_queries_only(tmp_path: Path) -> None:
+def test_a_run_without_pools_has_queries_and_choices_only(tmp_path: Path) -> None:
     run = make_run(2, questions=5)
     run.entries = []
     rows, _ = export(tmp_path, run, ORIGINS)
-    assert {row["kind"] for row in rows} == {"queries"}
+    assert {row["kind"] for row in rows} == {"queries", "rerank"}

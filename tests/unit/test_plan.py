@@ -57,8 +57,8 @@ def specs(plan: Plan, method: str) -> dict[str, str]:
 def changed(before: Plan, after: Plan, method: str = METHOD) -> set[str]:
     old, new = specs(before, method), specs(after, method)
     rules = {rule for rule in MODULES if old[rule] != new[rule]}
-    # The database keeps all settings of the run, so it is written anew whenever one of them changes.
-    return rules - {"collect_scores"}
+    # These keep all settings of the run, so they are written anew whenever one of them changes.
+    return rules - {"collect_scores", "write_provenance", "export_harness_run"}
 
 
 def test_a_setting_reaches_only_the_rules_that_it_can_change(project: Path) -> None:
@@ -93,6 +93,17 @@ def test_a_methods_own_settings_reach_its_queries_only(project: Path) -> None:
     assert changed(make_plan(project), stripped) == {"query_memory", "export_methods"}
     # agentrunbook_r does not inherit it.
     assert changed(make_plan(project), stripped, "agentrunbook_r") == {"export_methods"}
+
+
+def test_tokens_are_counted_again_for_another_tokenizer_only(project: Path) -> None:
+    def spec(**reader: Any) -> str:
+        return with_model(project, "reader", **reader).spec("count_tokens", WILDCARDS)
+
+    base = make_plan(project).spec("count_tokens", WILDCARDS)
+    assert (
+        spec(sampling={"temperature": 0.7, "max_tokens": 64}) == spec(context_tokens=99) == spec(quantize=None) == base
+    )
+    assert len({base, spec(tokenizer="other.json"), spec(file="other.gguf"), spec(model="another")}) == 4
 
 
 MEMORY = {"generate_note", "generate_event"}

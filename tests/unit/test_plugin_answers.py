@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +214,105 @@ def test_a_class_that_refuses_its_options_ends_the_job(world: World) -> None:
     ) as e:
         PluginMemory(Strict, {"secret": "s3cr3t"}, world.store).prepare(world.web)
     assert "s3cr3t" not in str(e.value)
+
+
+# When it misbehaves.
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+class Nameless:
+    def __repr__(self) -> str:
+        raise RuntimeError("no name")
+
+
+class Shout(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("method", ["query", "insert", "set_query_context", "configure_runtime"])
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (asyncio.CancelledError("stop"), "CancelledError: stop"),
+        (BaseException("odd"), "BaseException: odd"),
+        (ValueError("half \ud800"), "ValueError: half \\ud800"),
+        (Unspeakable(), "Unspeakable, whose text cannot be made (RuntimeError)"),
+    ],
+)
+def test_no_exception_of_a_plugin_ends_the_job(
+    world: World, made: Made, method: str, error: BaseException, said: str
+) -> None:
+    detail = fault(made.memory(world, raising(error, method)), world.query())
+    assert detail.endswith(f": {said}") and detail.encode("utf-8")
+
+
+def test_a_models_error_with_half_a_character_can_be_written(world: World, made: Made) -> None:
+    with pytest.raises(ModelCallError) as caught:
+        made.memory(world, raising(ModelCallError("length", "cut \ud800"))).query(world.query())
+    assert (caught.value.kind, caught.value.detail) == ("length", "cut \\ud800")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ([{"type": "text", "value": "half \ud800"}], "the value 'half \\ud800', which holds a lone surrogate"),
+        ([{"type": "image", "value": "/half\ud800.png"}], "which holds a lone surrogate"),
+        ([Nameless()], "as item 0 an object of Nameless whose repr raises RuntimeError, expected {"),
+        ([{"type": "text", "value": Nameless()}], "the value an object of Nameless whose repr raises"),
+        ([{"type": "image", "value": "/" + "a" * 5000}], "cannot be opened as an image (OSError"),
+        ([{"type": "image", "value": __file__}], "cannot be opened as an image (UnidentifiedImageError"),
+    ],
+)
+def test_no_answer_of_a_plugin_ends_the_job(world: World, made: Made, answer: Any, message: str) -> None:
+    detail = fault(made.memory(world, answering(lambda _: answer)), MemoryQuery("?", None, world.web))
+    assert message in detail and detail.encode("utf-8")
+
+
+def test_an_item_that_fails_when_looked_at_is_a_failed_memory(world: World, made: Made) -> None:
+    class Item(dict[str, str]):
+        def get(self, *args: Any) -> Any:
+            raise asyncio.CancelledError("looked")
+
+    memory = made.memory(world, answering(lambda _: [Item()]))
+    assert fault(memory, world.query()) == "Answering.query: CancelledError: looked"
+
+
+def test_a_broken_picture_is_a_failed_memory(world: World, made: Made, tmp_path: Path) -> None:
+    write_png(tmp_path / "cut.png", 3)
+    whole = (tmp_path / "cut.png").read_bytes()
+    (tmp_path / "cut.png").write_bytes(whole[:40] + b"x" + whole[41:])
+    memory = made.memory(world, answering(lambda _: [{"type": "image", "value": str(tmp_path / "cut.png")}]))
+    assert "cannot be opened as an image" in fault(memory, MemoryQuery("?", None, world.web))
+
+
+def test_a_subclass_of_str_becomes_a_plain_text(world: World, made: Made) -> None:
+    memory = made.memory(world, answering(lambda _: [{"type": "text", "value": Shout("words")}]))
+    value = memory.query(MemoryQuery("?", None, world.web)).items[0].value
+    assert type(value) is str and value == "words"
+
+
+@pytest.mark.parametrize("method", ["__init__", "insert", "query", "set_query_context", "clear_query_context"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_working_directory_stays(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, fails: bool
+) -> None:
+    def stray(self: Any, *args: Any, **kwargs: Any) -> Any:
+        os.chdir(tmp_path / "elsewhere")
+        if fails:
+            raise ValueError("boom")
+        return getattr(Hooked, method)(self, *args, **kwargs)
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with suppress(ModelCallError, ModelSetupError):
+        PluginMemory(type("Stray", (Hooked,), {method: stray}), {}, world.store).query(world.query())
+    assert Path.cwd() == tmp_path

@@ -54,6 +54,11 @@ def test_more_than_five_raw_queries_are_cut_after_repeats_are_dropped() -> None:
     assert make_bundle(raw, "", "", "model").raw_state == ("one", "two", "three", "four", "five")
 
 
+def test_a_lone_surrogate_is_replaced_in_every_query() -> None:
+    bundle = make_bundle(["a\ud83d b"], "c \udc00", "\U0001f600", "model")
+    assert bundle == QueryBundle(("a\ufffd b",), "c \ufffd", "\U0001f600", "model")
+
+
 def test_queries_by_pool_leave_empty_ones_out() -> None:
     bundle = QueryBundle(("a", "b"), "", "n", "model")
     assert [bundle.of_pool(pool) for pool in ("raw_state", "event", "note")] == [("a", "b"), (), ("n",)]  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmev2.memory.rerank import Reranker
+from lmev2.memory.rerank import Reranker, worst_origin
 from lmev2.memory.settings import RerankSettings
 from lmev2.models.scripted import Rule, ScriptedChat, last_user_text
 from lmev2.models.settings import ControllerSettings
@@ -28,7 +28,12 @@ def choose(
 ) -> tuple[list[int], ScriptedChat]:
     chat = ScriptedChat(rules)
     reranker = Reranker(chat, SETTINGS, PROMPT, RerankSettings())
-    return reranker.choose("Which {field}?", table, candidates), chat
+    return list(reranker.choose("Which {field}?", table, candidates).positions), chat
+
+
+def origin(*rules: Rule, candidates: list[str] = CANDIDATES) -> str | None:
+    choice = Reranker(ScriptedChat(rules), SETTINGS, PROMPT, RerankSettings()).choose("Which?", "event", candidates)
+    return choice.origin
 
 
 @pytest.mark.parametrize(
@@ -39,6 +44,13 @@ def test_the_model_keeps_and_orders(numbers: tuple[int, ...], kept: list[int]) -
     found, chat = choose(Rule(choice(*numbers)))
     assert found == kept
     assert len(chat.calls) == 1
+
+
+@pytest.mark.parametrize("numbers", ['["3", "1"]', "[3.0, 1.0]", '["3", 1.0]'])
+def test_numbers_written_as_texts_or_decimals_count(numbers: str) -> None:
+    found, chat = choose(Rule(f'{{"keep": {numbers}, "reason": "r"}}'))
+    assert (found, len(chat.calls)) == ([2, 0], 1)
+    assert [type(position) for position in found] == [int, int]
 
 
 def test_the_prompt_shows_question_block_and_numbered_candidates() -> None:
@@ -74,6 +86,22 @@ def test_a_repaired_choice_counts_and_thinking_is_off_in_the_repair() -> None:
     found, chat = choose(Rule("the second"), Rule(f"```json\n{choice(2)}\n```"))
     assert found == [1]
     assert [request.thinking for request in chat.calls] == [True, False]
+
+
+def test_a_choice_says_who_made_it() -> None:
+    assert origin(Rule(choice(2))) == "model"
+    assert origin(Rule("the second"), Rule(choice(2))) == "repaired"
+    assert origin(Rule("no"), Rule("no")) == "fallback"
+    assert origin(Rule("no"), Rule(choice(9))) == "fallback"
+    assert origin(Rule(choice(9))) == "fallback"
+    assert origin(candidates=CANDIDATES[:1]) is None
+
+
+def test_the_worst_origin_stands_for_all() -> None:
+    assert worst_origin([None, "model"]) == "model"
+    assert worst_origin(["repaired", "model", None]) == "repaired"
+    assert worst_origin(["repaired", "fallback", "model"]) == "fallback"
+    assert worst_origin([None]) is worst_origin([]) is None
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lmev2.data.store import StateStore
 from lmev2.index import Hit, PoolIndex, build_index
-from lmev2.memory.search import Distinct, PoolSearch, reciprocal_rank_fusion, strip_question
+from lmev2.memory.search import Distinct, PoolSearch, _by_words_of_slice, reciprocal_rank_fusion, strip_question
 from lmev2.memory.settings import RagMethod, SearchSettings
 from lmev2.models.scripted import ScriptedEmbedder
 from lmev2.models.settings import EmbedderSettings
@@ -82,7 +82,9 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PoolIndex]:
             pool, vectors = folder / f"{table}.pool", folder / f"{table}.vectors"
             write_rows(pool, POOL_ENTRY, entries)
             write_rows(vectors, EMBEDDING, embedding_rows(entries, store, EMBEDDER, lambda done, total: None))
-            build_index(table, [pool], [vectors], folder / f"{table}.lance", folder / f"{table}.json")
+            build_index(
+                table, [pool], [vectors], folder / f"{table}.lance", folder / f"{table}.json", EMBEDDER.dimension
+            )
             opened[table] = PoolIndex(folder / f"{table}.lance", folder / f"{table}.json")
     return opened
 
@@ -138,6 +140,112 @@ def test_fusion_equals_its_definition(orders: list[list[int]], k: int) -> None:
     assert [one.center_state for one in fused] == sorted(points, key=lambda state: (-points[state], state))
     for one in fused:
         assert one.score == max(h.score for ranking in rankings for h in ranking if h.entry_id == one.entry_id)
+
+
+def test_ties_of_a_fusion_stand_in_haystack_order_then_by_state() -> None:
+    rankings = [[hit("a", 0), hit("b", 2)], [hit("b", 1), hit("c", 0)], [hit("c", 3), hit("a", 5)]]
+    for haystack in (["a", "b", "c"], ["c", "a", "b"], ["b", "c", "a"]):
+        fused = reciprocal_rank_fusion(rankings, 60, haystack)
+        position = {name: number for number, name in enumerate(haystack)}
+        first, second = fused[:3], fused[3:]
+        assert {(one.trajectory_id, one.center_state) for one in first} == {("a", 0), ("b", 1), ("c", 3)}
+        for tied in (first, second):
+            assert tied == sorted(tied, key=lambda one: position[one.trajectory_id])
+    assert [one.center_state for one in reciprocal_rank_fusion([[hit("a", 7)], [hit("a", 4)]], 60, ["a"])] == [4, 7]
+
+
+def test_the_two_best_chunks_of_a_state_count_for_the_words_of_its_slice() -> None:
+    scores = {"many": [1.0, 1.0, 1.0, 1.0], "two": [1.2, 1.2], "one": [1.5]}
+    chunks = [replace(hit(name, 0), text_score=score) for name, found in scores.items() for score in found]
+    ranked = sorted(chunks, key=lambda one: -one.text_score)
+    assert [one.trajectory_id for one in _by_words_of_slice(ranked)] == ["two", "many", "one"]
+
+
+# More results than the first round of candidates gives.
+
+LONG = {f"r{run}": 40 for run in range(3)}
+
+
+class ManyChunks:
+    """An index in which each state has many chunks: its answers are those of :class:`lmev2.index.PoolIndex`, by brute
+    force, and the chunks of the first states are the best of all."""
+
+    def __init__(self, chunks: int, window: int = 1):
+        self.manifest = {"dimension": 64, "entries": chunks * sum(LONG.values())}
+        self.depths: list[int] = []
+        self._hits = [
+            replace(
+                hit(
+                    name, state, 1 - state / 100 - number / 1000, max(0, state - window), min(last - 1, state + window)
+                ),
+                entry_id=f"state_chunk/{name}/{state:04d}/{chunk:03d}",
+                text_score=10 - state / 10,
+            )
+            for number, (name, last) in enumerate(LONG.items())
+            for state in range(last)
+            for chunk in range(chunks)
+        ]
+
+    def candidates(self, vector: Any, haystack: list[str], k: int) -> list[Hit]:
+        self.depths.append(k)
+        found = sorted((one for one in self._hits if one.trajectory_id in haystack), key=lambda one: -one.score)
+        return found if len(found) <= k else [one for one in found if one.score > found[k].score]
+
+    def text_candidates(self, text: str, vector: Any, haystack: list[str], k: int) -> list[Hit]:
+        return self.candidates(vector, haystack, k)
+
+
+def deep(table: str, chunks: int, k: int, haystack: list[str] | None = None, **settings: Any) -> tuple[Any, list[Hit]]:
+    index: Any = ManyChunks(chunks)
+    tables = {"state_chunk": index, "event": index}
+    searcher = PoolSearch(tables, EMBEDDER, SearchSettings(vectors="chunk", **settings))
+    return index, searcher.search(table, "fare", list(LONG) if haystack is None else haystack, k)
+
+
+@pytest.mark.parametrize("full_text", [False, True])
+@pytest.mark.parametrize("chunks", [1, 4])
+@pytest.mark.parametrize("haystack", [["r0"], ["r2", "r0"], ["r0", "r1", "r2"]])
+def test_as_many_states_come_back_as_are_asked_for_and_there_are(
+    full_text: bool, chunks: int, haystack: list[str]
+) -> None:
+    every = {(name, state) for name in haystack for state in range(LONG[name])}
+    for k in (1, 12, 39, 120, 500):
+        _, found = deep("raw_state", chunks, k, haystack, full_text=full_text, candidates=10)
+        states = [(one.trajectory_id, one.center_state) for one in found]
+        assert len(states) == len(set(states)) == min(k, len(every))
+        assert set(states) <= every
+
+
+def test_all_states_of_a_real_index_come_back(indexes: dict[str, PoolIndex]) -> None:
+    found = search(indexes, "copper kettle fare", k=500, vectors="chunk", full_text=True, candidates=10)
+    assert {(one.trajectory_id, one.center_state) for one in found} == {
+        (name, state) for name, pages in PAGES.items() for state in range(len(pages))
+    }
+
+
+@pytest.mark.parametrize("full_text", [False, True])
+def test_what_may_not_stand_beside_others_is_made_up_for(full_text: bool) -> None:
+    _, found = deep("raw_state", 4, 12, full_text=full_text, candidates=10, distinct="window")
+    assert len(found) == 12
+    shown: set[tuple[str, int]] = set()
+    for one in found:
+        assert (one.trajectory_id, one.center_state) not in shown
+        shown |= {(one.trajectory_id, state) for state in range(one.first_state, one.last_state + 1)}
+    # each slice shows two states that may not follow it: at best every second state is left
+    assert len(deep("raw_state", 4, 500, full_text=full_text, candidates=10, distinct="window")[1]) == 3 * 20
+
+
+def test_entries_found_by_words_and_vectors_are_as_many_as_asked_for() -> None:
+    for k in (5, 120, 480, 500):
+        _, found = deep("event", 4, k, full_text=True, candidates=10)
+        assert len(found) == len({one.entry_id for one in found}) == min(k, 480)
+
+
+def test_one_round_of_candidates_is_read_where_it_gives_enough() -> None:
+    assert deep("raw_state", 4, 6, candidates=200)[0].depths == [200]
+    assert deep("raw_state", 4, 6, full_text=True, candidates=200, distinct="window")[0].depths == [200, 200]
+    assert deep("raw_state", 4, 6, ["r0"], candidates=200, distinct="page")[0].depths == [200]
+    assert deep("raw_state", 4, 50, ["r0"], candidates=400)[0].depths == [400]  # all there is
 
 
 def test_distinct_windows_and_pages() -> None:

@@ -28,13 +28,15 @@ from unit.tableworld import (
     SOURCES,
     TABLE2,
     export,
+    files_in,
     make_database,
     make_run,
 )
 
 from lmev2.metrics import TABLE_CATEGORIES, Accuracy, table_row
 from lmev2.tables.database import collect
-from lmev2.tables.export import export_table, markdown_table
+from lmev2.tables.export import export_table
+from lmev2.tables.layout import markdown_table
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
@@ -154,7 +156,7 @@ def test_equal_rows_give_equal_bytes_whatever_their_order_and_shards(tmp_path: P
     for stage in ("questions", "entries", *SCHEMAS):
         random.Random(stage).shuffle(getattr(run, stage))
     export(tmp_path / "other", run, query, shards=5)
-    for name in ("t.csv", "t.md"):
+    for name in ("t.csv", "t.md", "t.tex"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
     assert b"\r" not in (tmp_path / "one" / "t.csv").read_bytes()
 
@@ -191,7 +193,8 @@ def test_the_database_holds_every_row_and_no_context_text(tmp_path: Path) -> Non
     assert {role: (model, json.loads(settings)) for role, model, settings in models} == {
         role: (settings["model"], settings) for role, settings in run.spec["models"].items()
     }
-    assert {name: json.loads(facts.pop(name)) for name in run.settings} == run.settings
+    settings = {**run.settings, "statistics": run.spec["statistics"]}
+    assert {name: json.loads(facts.pop(name)) for name in settings} == settings
     assert facts == SOURCES
 
 
@@ -213,7 +216,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
         )
     assert path.read_bytes() == before
     with pytest.raises(duckdb.Error):
-        export_table(path, "SELECT * FROM nowhere", tmp_path / "t.csv", tmp_path / "t.md", "A title")
+        export_table(path, "SELECT * FROM nowhere", files_in(tmp_path), "A title")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == (
         ["answers", "contexts", "metrics.duckdb", "pools", "questions.parquet", "scores"]
     )
@@ -253,9 +256,9 @@ def test_cells_survive_markdown(rows: list[list[Any]]) -> None:
 def test_the_csv_keeps_what_markdown_must_escape(tmp_path: Path) -> None:
     path = make_database(tmp_path, make_run(10, questions=2, methods=1))
     query = """SELECT 'x|y, "z"' AS a, NULL AS b, 'two' || chr(10) || 'lines' AS c"""
-    export_table(path, query, tmp_path / "sub" / "t.csv", tmp_path / "sub" / "t.md", "A title")
+    export_table(path, query, files_in(tmp_path / "sub"), "A title")
     content = (tmp_path / "sub" / "t.csv").read_bytes().decode()
     assert content == 'a,b,c\n"x|y, ""z""",,"two\nlines"\n'
     assert list(csv.reader(io.StringIO(content)))[1] == ['x|y, "z"', "", "two\nlines"]
     assert 'x\\|y, "z" |   - | two lines |' in (tmp_path / "sub" / "t.md").read_text(encoding="utf-8")
-    assert {entry.name for entry in (tmp_path / "sub").iterdir()} == {"t.csv", "t.md"}
+    assert {entry.name for entry in (tmp_path / "sub").iterdir()} == {"t.csv", "t.md", "t.tex"}

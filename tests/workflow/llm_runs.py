@@ -20,6 +20,7 @@ from lmev2.shards import shard_names
 
 RUNS, STATES, QUESTIONS = 8, 3, 14
 TREE_CHARS = 200
+API_KEY = "key-b81f04e27c"
 (SHARD,) = shard_names(1)
 FULL, NO_EVENT, RERANK = METHODS = ("agentrunbook_r", "agentrunbook_r_no_event", "agentrunbook_r_rerank")
 TABLES = ("table2.csv", "evidence.csv", "origins.csv")
@@ -142,9 +143,9 @@ def finished_runs(project: Path, folder: Path) -> Iterator[Runs]:
     root, overlay, script = make_data(folder / "data"), overlay_of(folder), Script()
     pipeline = make_pipeline(project, folder, overlay)
     with ChatServer(script) as server:
-        pipeline.env.update(
-            {f"{overlay['models'][name]['endpoint']}_BASE_URL": server.url for name in overlay["models"]}
-        )
+        endpoints = [overlay["models"][name]["endpoint"] for name in overlay["models"]]
+        pipeline.env.update({f"{name}_BASE_URL": server.url for name in endpoints})
+        pipeline.env.update({f"{name}_API_KEY": API_KEY for name in endpoints})
         pipeline.env["PYTHONPATH"] = str(pipeline.folder / "src")  # jobs, too, use the copy
         runs = Runs(root, pipeline, server)
 

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from chatserver import Call
 from llm_runs import (
+    API_KEY,
     BROKEN_QUERIES,
     CONTROLLER,
     FULL,
@@ -299,6 +301,8 @@ def test_the_table_of_origins_counts_what_was_injected(runs: Runs) -> None:
     for method in METHODS:
         for number in range(QUESTIONS):
             expected["queries", method, behaviour_of("query", number).origin] += 1
+    for number in range(QUESTIONS):
+        expected["rerank", RERANK, behaviour_of("rerank", number).origin] += 1
     expected["pool", "raw_state", "rules"] = RUNS * STATES
     assert found == expected
     shortened = {(row["name"], row["origin"]): int(row["shortened"]) for row in rows if row["kind"] == "pool"}
@@ -374,6 +378,19 @@ def test_a_run_from_the_cache_asks_for_no_reply_again_and_ends_the_same(runs: Ru
     for method in METHODS:
         first, second = runs.contexts[method], runs.contexts_again[method]
         assert [row | {"waited_s": 0.0, "replayed": True} for row in first] == second
+
+
+def test_the_key_is_sent_and_written_nowhere(runs: Runs) -> None:
+    assert {call.headers["authorization"] for call in runs.server.of()} == {f"Bearer {API_KEY}"}
+    assert [name for name, text in runs.outputs.items() if API_KEY in text] == []
+    files = [path for path in runs.pipeline.folder.rglob("*") if path.is_file()]
+    assert {".parquet", ".log", ".json"} <= {path.suffix for path in files}
+    assert [path for path in files if API_KEY in content_of(path)] == []
+
+
+def content_of(path: Path) -> str:
+    """A file's bytes or, of compressed rows, their values."""
+    return str(pq.read_table(path).to_pylist()) if path.suffix == ".parquet" else path.read_bytes().decode("latin-1")
 
 
 def test_the_tables_are_complete(runs: Runs) -> None:

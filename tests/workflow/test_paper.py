@@ -64,7 +64,7 @@ def test_the_reader_is_the_papers(paper: Config) -> None:
     assert (reader.file, reader.quantize, reader.script, reader.reasoning_effort) == (None,) * 4
 
 
-def test_the_controller_is_the_papers(paper: Config) -> None:
+def test_the_controller_is_the_papers(paper: Config, project: Path) -> None:
     controller = paper.models.controller
     assert (controller.backend, controller.model, controller.served_name) == (
         ("openai", "Qwen3.5-9B", "Qwen/Qwen3.5-9B")
@@ -72,7 +72,10 @@ def test_the_controller_is_the_papers(paper: Config) -> None:
     assert controller.sampling.model_dump() == (
         {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "max_tokens": 8192, "seed": None}
     )
-    assert (controller.timeout_s, controller.retries, controller.concurrency) == (600, 3, 16)
+    profile = yaml.safe_load((project / "profiles" / "default" / "profile.yaml").read_text(encoding="utf-8"))
+    jobs = next(int(entry.removeprefix("llm=")) for entry in profile["resources"] if entry.startswith("llm="))
+    at_once = jobs * controller.concurrency
+    assert (controller.timeout_s, controller.retries, at_once) == (600, 3, 16)
     # Events and repair calls switch thinking off, which takes a role that has it.
     assert (controller.thinking, controller.images, controller.context_length) == (True, True, 262_144)
 
@@ -174,11 +177,25 @@ def test_the_jobs_of_the_papers_run(project: Path, tmp_path: Path, tiers: list[s
         "export_evidence",
         "export_origins",
         "export_methods",
+        "export_comparisons",
+        "export_shares",
+        "export_latencies",
+        "export_lafs",
+        "export_paper_check",
+        "export_table1",
+        "export_table6",
         "plot_table2",
+        "plot_frontier",
+        "plot_latency",
+        "plot_evidence",
+        "plot_tokens",
+        "plot_errors",
+        "write_provenance",
         "all",
     )
     assert job_counts(output) == {
         **dict.fromkeys(once, 1),
+        "count_tokens": shards,
         "build_raw_state": shards,
         "generate_note": shards,
         "generate_event": shards,

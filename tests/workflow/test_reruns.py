@@ -21,8 +21,13 @@ from lmev2.rows import CONTEXT, POOL_ENTRY, read_rows
 
 TABLES = {
     **dict.fromkeys(("export_table2", "export_evidence", "export_origins"), 1),
+    **dict.fromkeys(("export_comparisons", "export_shares", "export_latencies", "export_lafs"), 1),
+    "export_paper_check": 1,
     "collect_scores": 1,
-    "plot_table2": 1,
+    **dict.fromkeys(("plot_table2", "plot_frontier", "plot_latency"), 1),
+    **dict.fromkeys(("plot_evidence", "plot_tokens", "plot_errors"), 1),
+    "build_report": 1,
+    "write_provenance": 1,
     "all": 1,
 }
 ONE_METHOD = {"query_memory": 1, "read_answers": 1, "score_answers": 1, **TABLES}
@@ -74,8 +79,12 @@ def test_the_run_made_a_table_with_every_row(finished: Pipeline) -> None:
             "workflow",
             "gotchas",
             "latency_s",
+            "significant",
+            "overall_low",
+            "overall_high",
             "questions",
             "errors",
+            "error_kinds",
         ]
     )
     assert {row["questions"] for row in rows} == {"14"}
@@ -150,7 +159,16 @@ def test_the_readers_prompt_reruns_answers(finished: Pipeline) -> None:
 
 def test_a_tables_query_reruns_that_table(finished: Pipeline) -> None:
     with edited(finished.folder / "workflow" / "sql" / "table2.sql", "AS overall", "AS total"):
-        assert finished.planned() == {"export_table2": 1, "plot_table2": 1, "all": 1}
+        assert finished.planned() == {"export_table2": 1, "write_provenance": 1, "all": 1}
+
+
+def test_a_figures_query_or_drawing_draws_that_figure(finished: Pipeline) -> None:
+    with edited(finished.folder / "workflow" / "sql" / "figure_latency.sql", "0.95", "0.90"):
+        planned = finished.planned()
+    assert {rule for rule in planned if rule.startswith("plot_")} == {"plot_latency"}
+    with edited(library(finished, "report/figures_errors.py"), "_SWATCH = 0.22", "_SWATCH = 0.3"):
+        planned = finished.planned()
+    assert {rule for rule in planned if rule.startswith(("plot_", "export_"))} == {"plot_errors"}
 
 
 def test_comments_in_the_library_plan_nothing(finished: Pipeline) -> None:

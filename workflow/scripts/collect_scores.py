@@ -9,7 +9,7 @@ from lmev2.tables.database import collect
 
 with Job(snakemake) as job:
     manifest = json.loads(Path(snakemake.input.manifest).read_text(encoding="utf-8"))
-    sources = {"data": f"{job.spec['data_root']}, fingerprint {manifest['fingerprint']}"}
+    sources = {"data": f"{Path(job.spec['data_root']).name}, fingerprint {manifest['fingerprint']}"}
     sources |= {f"prompt {Path(path).stem}": file_sha256(Path(path)) for path in snakemake.input.prompts}
     collect(
         Path(snakemake.output[0]),
@@ -20,4 +20,5 @@ with Job(snakemake) as job:
         Path(snakemake.input.paper),
         Path(snakemake.input.views).read_text(encoding="utf-8"),
         sources,
+        [Path(path) for path in snakemake.input.imports],
     )

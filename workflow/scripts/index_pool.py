@@ -12,4 +12,5 @@ with Job(snakemake) as job:
         [Path(path) for path in snakemake.input.embeddings],
         Path(snakemake.output.index),
         Path(snakemake.output.manifest),
+        job.spec["dimension"],
     )

@@ -7,7 +7,7 @@ from lmev2.failures import check_allowed
 from lmev2.index import PoolIndex
 from lmev2.job import Job
 from lmev2.memory.families import Controller, Tools, open_memory
-from lmev2.memory.query import prompt_digests, query_rows, questions_of_shard
+from lmev2.memory.query import data_digest, prompt_digests, query_rows, questions_of_shard
 from lmev2.models.settings import ControllerSettings
 from lmev2.prompts import load_prompt
 from lmev2.rows import CONTEXT, HAYSTACK, QUESTION, read_rows, write_rows
@@ -37,6 +37,7 @@ with Job(snakemake) as job, StateStore(Path(snakemake.input.states), Path(snakem
     )
     memory = open_memory(job.spec, Tools(indexes, store, job.embedder, controller, job.path))
     digests = {name: index.digest for name, index in indexes.items()} | prompt_digests(prompts)
+    digests |= data_digest(Path(snakemake.input.manifest))
     spec = job.spec | {"code": snakemake.params.code}
     rows = query_rows(memory, questions, haystacks, spec, digests, job.cache, job.progress("questions"))
     check_allowed(rows, job.config.errors.allow, job.name)

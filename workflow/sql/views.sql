@@ -39,8 +39,8 @@ SELECT method_position, tier_position, method, label, tier, pool.category, part.
        count(correct) AS questions,
        count(error) AS errors,
        avg(correct) AS correct,
-       avg(CAST(correct = 0 AND NOT unknown AS INTEGER)) AS wrong,
-       avg(CAST(correct = 0 AND unknown AS INTEGER)) AS unknown
+       avg(CAST(correct = 0 AND NOT unknown AS INTEGER)) FILTER (correct IS NOT NULL) AS wrong,
+       avg(CAST(correct = 0 AND unknown AS INTEGER)) FILTER (correct IS NOT NULL) AS unknown
 FROM outcomes
 JOIN (VALUES ('overall'), ('static'), ('dynamic'), ('workflow'), ('gotchas')) pool (category)
   ON pool.category IN ('overall', outcomes.category)

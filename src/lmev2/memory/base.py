@@ -65,11 +65,14 @@ class MemoryContext:
         queries: what was searched, by pool.
         query_origin: who wrote the queries: ``question`` (its text as it stands), ``rules``, ``model``, ``repaired``,
             ``fallback``; None for a memory without queries.
+        rerank_origin: who chose among the results: ``model``, ``repaired`` or ``fallback``, the worst over the blocks;
+            None where nothing was chosen.
     """
 
     items: Sequence[ContextItem]
     queries: dict[str, list[str]] = field(default_factory=dict)
     query_origin: str | None = None
+    rerank_origin: str | None = None
 
 
 class Memory(Protocol):

@@ -24,7 +24,8 @@ from typing import Any
 
 from lmev2.data.store import StateStore
 from lmev2.memory.base import ContextItem, Memory, MemoryContext, MemoryQuery
-from lmev2.memory.plugin_items import context_items
+from lmev2.memory.plugin_guard import STOPS, described, kept_folder, readable
+from lmev2.memory.plugin_items import ItemError, context_items, plain_items
 from lmev2.memory.plugin_source import PluginError, find_source
 from lmev2.memory.settings import PluginMethod
 from lmev2.models.stopwatch import account, collect
@@ -133,17 +134,19 @@ class PluginMemory:
                 returned = _ask(instance.memory.query, query.text, image)
             with _untimed():
                 items = self._items(returned, instance, {image: str(query.image)} if image else {})
-                plain = [{"type": item["type"], "value": item["value"]} for item in returned]
+                with self._failures("query"):
+                    plain = plain_items(returned)
                 self._hook(
                     instance.memory, "post_query_hook", query=query.text, query_image=image, memory_context=plain
                 )
         return MemoryContext(items)
 
     def _items(self, returned: Any, instance: _Instance, copies: Mapping[str, str]) -> list[ContextItem]:
-        try:
-            return context_items(returned, instance.state_counts, Path(instance.workspace.name), copies)
-        except ValueError as error:
-            raise ModelCallError("memory_error", f"{self._kind.__name__}.query returned {error}") from error
+        with self._failures("query"):  # objects of the user's classes may do anything when looked at
+            try:
+                return context_items(returned, instance.state_counts, Path(instance.workspace.name), copies)
+            except ItemError as error:
+                raise ModelCallError("memory_error", f"{self._kind.__name__}.query returned {error}") from error
 
     def _prepared(self, haystack: tuple[str, ...]) -> _Instance:
         if self._instance is not None and self._instance.haystack == haystack:
@@ -169,13 +172,14 @@ class PluginMemory:
         workspace = tempfile.TemporaryDirectory(prefix="lmev2-plugin-", ignore_cleanup_errors=True)
         options = _fill_in(self._options, workspace.name)
         try:
-            memory = self._kind(**options)
-        except (ModelCallError, ModelSetupError):
+            with kept_folder():
+                memory = self._kind(**options)
+        except (ModelCallError, ModelSetupError, *STOPS):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise ModelSetupError(
                 f"{self._kind.__name__} could not be made with the options {sorted(options)}: "
-                f"{type(error).__name__}: {error}; see the method's keys `class` and `options`"
+                f"{described(error)}; see the method's keys `class` and `options`"
             ) from error
         self._hook(
             memory,
@@ -212,23 +216,28 @@ class PluginMemory:
 
     def _hook(self, memory: Any, name: str, **offered: Any) -> None:
         """Call an optional method, if there is one, with those of the arguments that it takes."""
-        hook = getattr(memory, name, None)
-        if hook is not None:
-            with self._failures(name):
+        with self._failures(name):
+            hook = getattr(memory, name, None)
+            if hook is not None:
                 hook(**_accepted(hook, offered))
 
     @contextmanager
     def _failures(self, call: str, where: str = "") -> Iterator[None]:
-        """Turn what the user's code raises into a failed memory; ``sys.exit`` too, which would end the job unfinished
-        and without an error."""
+        """Turn what the user's code raises into a failed memory; ``sys.exit`` and a cancelled task too, which would end
+        the job. The working directory is afterwards what it was."""
         name = f"{self._kind.__name__}.{call}"
         try:
-            yield
-        except (ModelCallError, ModelSetupError):
+            with kept_folder():
+                yield
+        except ModelCallError as error:
+            if (detail := readable(str(error.detail))) != error.detail:
+                raise ModelCallError(error.kind, detail) from error
             raise
-        except (Exception, SystemExit) as error:
+        except (ModelSetupError, *STOPS):
+            raise
+        except BaseException as error:
             _log.warning("%s%s failed", name, where, exc_info=error)
-            raise ModelCallError("memory_error", f"{name}{where}: {type(error).__name__}: {error}") from error
+            raise ModelCallError("memory_error", f"{name}{where}: {described(error)}") from error
 
 
 def _load_class(class_name: str, folder: Path | None) -> type:
@@ -241,10 +250,13 @@ def _load_class(class_name: str, folder: Path | None) -> type:
         sys.path.insert(0, str(folder.absolute()))  # and stays: the plugin may import more while it runs
     importlib.invalidate_caches()
     try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
+        with kept_folder():
+            module = importlib.import_module(module_name)
+    except STOPS:
+        raise
+    except BaseException as error:
         raise ModelSetupError(
-            f"plugin {class_name!r}: importing {source} failed: {type(error).__name__}: {error}; correct the module, "
+            f"plugin {class_name!r}: importing {source} failed: {described(error)}; correct the module, "
             "or install what it needs into the environment of the run"
         ) from error
     loaded = getattr(module, "__file__", None)

@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from lmev2.memory.base import ContextItem
+from lmev2.memory.plugin_guard import described, readable, shown
 
 _ITEM = '{"type": "text" or "image", "value": text or absolute path}'
+
+
+class ItemError(ValueError):
+    """Something that cannot be shown; the message continues ``the plugin returned``."""
 
 
 def context_items(
@@ -23,60 +30,88 @@ def context_items(
         copies: files in the workspace, and in whose place they stand.
 
     Raises:
-        ValueError: not a list of items, or what an item holds cannot be shown; continues ``the plugin returned``.
+        ItemError: not a list of items, or what an item holds cannot be shown.
     """
     if not isinstance(returned, list):
-        raise ValueError(f"{type(returned).__name__}, expected a list of items {_ITEM}")
+        raise ItemError(f"{type(returned).__name__}, expected a list of items {_ITEM}")
     items = []
     for number, item in enumerate(returned):
         try:
             items.append(_context_item(item, state_counts, workspace, copies))
-        except ValueError as error:
-            raise ValueError(f"as item {number} {error}") from error
+        except ItemError as error:
+            raise ItemError(f"as item {number} {error}") from error
     return items
+
+
+def plain_items(returned: list[Any]) -> list[dict[str, str]]:
+    """Kind and value of items that were found in order, as the plugin gave them."""
+    return [{"type": item["type"], "value": item["value"]} for item in returned]
 
 
 def _context_item(
     item: Any, state_counts: Mapping[str, int], workspace: Path, copies: Mapping[str, str]
 ) -> ContextItem:
     if not isinstance(item, Mapping) or item.get("type") not in ("text", "image"):
-        raise ValueError(f"{item!r:.120}, expected {_ITEM}")
-    value = item.get("value")
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"the value {value!r:.120}, expected a text that is not blank")
-    if item["type"] == "image":
-        value = _image_path(copies.get(value, value), workspace)
-    trajectory_id, states = _evidence(item, state_counts)
-    return ContextItem(item["type"], value, trajectory_id, states)
+        raise ItemError(f"{shown(item)}, expected {_ITEM}")
+    value = _text(item.get("value"))
+    if item["type"] != "image":
+        return ContextItem("text", value, *_evidence(item, state_counts))
+    path = _image_path(copies.get(value, value), workspace)
+    return ContextItem("image", path, *_evidence(item, state_counts))
+
+
+def _text(value: Any) -> str:
+    """An item's value; of a subclass of str, such as an enumeration's member, the text that it holds."""
+    text = str.__str__(value) if isinstance(value, str) else ""
+    if not text.strip():
+        raise ItemError(f"the value {shown(value)}, expected a text that is not blank")
+    if readable(text) != text:
+        raise ItemError(f"the value {shown(text)}, which holds a lone surrogate and cannot be written as UTF-8")
+    return text
 
 
 def _image_path(value: str, workspace: Path) -> str:
     path = Path(value)
     if not path.is_absolute():
-        raise ValueError(f"the relative image path {value!r}, expected an absolute one")
-    if not path.is_file():
-        raise ValueError(f"the image path {value!r}, but there is no such file")
+        raise ItemError(f"the relative image path {shown(value)}, expected an absolute one")
+    _check_image(path)
     if not path.is_relative_to(workspace):
         return value
     # A link to a file elsewhere is as good as that file.
     if path.resolve().is_relative_to(workspace.resolve()):
-        raise ValueError(f"the image {value!r} of its workspace, which is removed after the queries; keep it elsewhere")
+        raise ItemError(
+            f"the image {shown(value)} of its workspace, which is removed after the queries; keep it elsewhere"
+        )
     return str(path.resolve())
+
+
+def _check_image(path: Path) -> None:
+    try:
+        if not path.is_file():
+            raise ItemError(f"the image path {shown(str(path))}, but there is no such file")
+        with Image.open(path) as image:
+            image.verify()
+    except ItemError:
+        raise
+    except Exception as error:  # Pillow raises many kinds, SyntaxError for a broken PNG among them
+        raise ItemError(
+            f"the image path {shown(str(path))}, which cannot be opened as an image ({described(error)})"
+        ) from error
 
 
 def _evidence(item: Mapping[str, Any], state_counts: Mapping[str, int]) -> tuple[str | None, tuple[int, ...]]:
     """Which states an item shows, where the plugin says so."""
     trajectory_id, states = item.get("trajectory_id"), item.get("states")
     if trajectory_id is not None and (not isinstance(trajectory_id, str) or trajectory_id not in state_counts):
-        raise ValueError(f"the trajectory_id {trajectory_id!r:.120}, expected an id of the question's haystack")
+        raise ItemError(f"the trajectory_id {shown(trajectory_id)}, expected an id of the question's haystack")
     if states is None or states == []:
         return trajectory_id, ()
     if trajectory_id is None:
-        raise ValueError(f"the states {states!r:.120} without a trajectory_id")
+        raise ItemError(f"the states {shown(states)} without a trajectory_id")
     count = state_counts[trajectory_id]
     if not isinstance(states, list) or not all(type(one) is int and 0 <= one < count for one in states):
-        raise ValueError(
-            f"the states {states!r:.120}, expected a list of indices from 0 to {count - 1}, the states of trajectory "
+        raise ItemError(
+            f"the states {shown(states)}, expected a list of indices from 0 to {count - 1}, the states of trajectory "
             f"{trajectory_id}"
         )
     return trajectory_id, tuple(dict.fromkeys(states))

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from lmev2.memory.base import MemoryQuery
 from lmev2.memory.settings import PoolName
+from lmev2.models.text import well_formed
 
 MAX_RAW_QUERIES = 5
 
@@ -59,7 +60,7 @@ class QuestionQueries:
 
 
 def make_bundle(raw_state: Iterable[str], event: str, note: str, origin: str) -> QueryBundle:
-    """A bundle with white space normalised, empty and repeated raw queries dropped, and at most five raw queries.
+    """A bundle with texts as :func:`squeeze` makes them, without empty and repeated raw queries, at most five of these.
 
     Queries that differ in case only are repeats; the first spelling stays.
     """
@@ -87,5 +88,6 @@ def fallback_bundle(query: MemoryQuery) -> QueryBundle:
 
 
 def squeeze(text: str) -> str:
-    """The text with every run of white space as one blank, and none at its ends."""
-    return " ".join(text.split())
+    """The text with every run of white space as one blank, none at its ends, and U+FFFD for every lone surrogate, which
+    a model can write as an escape but no file and no tokenizer takes."""
+    return " ".join(well_formed(text).split())

@@ -16,6 +16,7 @@ from typing import Any
 from lmev2.memory.base import Memory, MemoryContext, MemoryQuery
 from lmev2.models.cache import CallCache
 from lmev2.models.stopwatch import collect
+from lmev2.models.text import well_formed
 from lmev2.models.types import ModelCallError
 from lmev2.progress import Report
 from lmev2.prompts import Prompt
@@ -47,7 +48,7 @@ def query_rows(
         haystacks: trajectory ids in haystack order, by question id.
         spec: the job's settings; ``name`` and ``tier`` go into the rows, and everything else into the key of the kept
             latency.
-        digests: digest by name of all else that changes a query's work, for that key: indexes and prompts.
+        digests: digest by name of all else that changes a query's work, for that key: data, indexes and prompts.
         cache: keeps the latencies.
         report: progress callback.
     """
@@ -70,7 +71,7 @@ def query_rows(
             else:
                 latency, replayed = _first_latency(call.honest_s, query, spec, digests, cache)
                 row |= _found(context) | {"latency_s": latency, "replayed": replayed}
-        rows[number] = row | {"waited_s": ledger.waited_s}
+        rows[number] = _writable(row | {"waited_s": ledger.waited_s})
         report(len(rows), len(questions))
     return [rows[number] for number in range(len(questions))]
 
@@ -96,6 +97,11 @@ def questions_of_shard(
         return haystack_digest(haystacks[name]) if by_haystack else name
 
     return [question for question in questions if in_shard(identifier(question), shard)]
+
+
+def data_digest(manifest: Path) -> dict[str, str]:
+    """The identity of the ingested data, from its manifest: what stands behind the ids of a haystack."""
+    return {"data": json.loads(manifest.read_text(encoding="utf-8"))["fingerprint"]}
 
 
 def haystack_digest(haystack: Sequence[str]) -> str:
@@ -159,6 +165,7 @@ def _row(question_id: str, spec: Mapping[str, Any]) -> dict[str, Any]:
         "waited_s": 0.0,
         "replayed": False,
         "query_origin": None,
+        "rerank_origin": None,
         "error": None,
         "error_detail": None,
     }
@@ -169,4 +176,16 @@ def _found(context: MemoryContext) -> dict[str, Any]:
         "items": [item.as_row() for item in context.items],
         "queries": json.dumps(context.queries, ensure_ascii=False, sort_keys=True),
         "query_origin": context.query_origin,
+        "rerank_origin": context.rerank_origin,
     }
+
+
+def _writable(value: Any) -> Any:
+    """A row, or a part of one, with every text well-formed: pages, models and endpoints say what UTF-8 cannot hold."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [_writable(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _writable(part) for name, part in value.items()}
+    return value

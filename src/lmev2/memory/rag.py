@@ -10,7 +10,7 @@ from lmev2.memory.base import ContextItem, MemoryContext, MemoryQuery
 from lmev2.memory.merge import merge_hits
 from lmev2.memory.queries import QueryBundle, QueryWriter
 from lmev2.memory.render import event_body, note_body, render_event, render_notes, render_slice, slice_body
-from lmev2.memory.rerank import Reranker
+from lmev2.memory.rerank import Reranker, RerankOrigin, worst_origin
 from lmev2.memory.search import Distinct, Searcher
 from lmev2.memory.settings import POOL_TABLES, RagMethod, RenderSettings
 
@@ -71,37 +71,44 @@ class RagMemory:
         bundle = self._writer.write(query)
         seen: set[str] = set()
         items: list[ContextItem] = []
+        origins: list[RerankOrigin | None] = []
         if "note" in self._method.pools:
-            items += self._notes(query, bundle.note)
+            items += self._notes(query, bundle.note, origins)
         if "event" in self._method.pools:
-            items += self._events(query, bundle.event, seen)
+            items += self._events(query, bundle.event, seen, origins)
         if "raw_state" in self._method.pools:
-            items += self._slices(query, bundle, seen)
-        return MemoryContext(items, {pool: list(bundle.of_pool(pool)) for pool in self._method.pools}, bundle.origin)
+            items += self._slices(query, bundle, seen, origins)
+        queries: dict[str, list[str]] = {pool: list(bundle.of_pool(pool)) for pool in self._method.pools}
+        return MemoryContext(items, queries, bundle.origin, worst_origin(origins))
 
-    def _notes(self, query: MemoryQuery, text: str) -> list[ContextItem]:
+    def _notes(self, query: MemoryQuery, text: str, origins: list[RerankOrigin | None]) -> list[ContextItem]:
         items: list[ContextItem] = []
         for table in POOL_TABLES["note"]:
             hits = self._search(table, text, query, self._method.top_k.note)
-            kept = self._choose(query, table, hits)
+            kept = self._choose(query, table, hits, origins)
             notes = [hits[number] for number in kept]
             items += render_notes(table, notes, query.text, self._render, heading=not items)
         return items
 
-    def _events(self, query: MemoryQuery, text: str, seen: set[str]) -> list[ContextItem]:
+    def _events(
+        self, query: MemoryQuery, text: str, seen: set[str], origins: list[RerankOrigin | None]
+    ) -> list[ContextItem]:
         items: list[ContextItem] = []
         hits = self._search("event", text, query, self._method.top_k.event)
-        for rank, number in enumerate(self._choose(query, "event", hits), start=1):
+        for rank, number in enumerate(self._choose(query, "event", hits, origins), start=1):
             trajectory = self._store.trajectory(hits[number].trajectory_id)
             items += render_event(rank, hits[number], query.text, trajectory, self._render, seen)
         return items
 
-    def _slices(self, query: MemoryQuery, bundle: QueryBundle, seen: set[str]) -> list[ContextItem]:
+    def _slices(
+        self, query: MemoryQuery, bundle: QueryBundle, seen: set[str], origins: list[RerankOrigin | None]
+    ) -> list[ContextItem]:
         items: list[ContextItem] = []
         top_k = self._method.top_k.raw_state
         ranked = [self._search("raw_state", text, query, top_k) for text in bundle.raw_state]
         merged = merge_hits(ranked, top_k, Distinct(self._method.search.distinct).take)
-        for rank, position in enumerate(self._choose(query, "raw_state", [hit for _, hit in merged]), start=1):
+        kept = self._choose(query, "raw_state", [hit for _, hit in merged], origins)
+        for rank, position in enumerate(kept, start=1):
             number, hit = merged[position]
             shown = bundle.raw_state[number] if self._render.mode == "full" else query.text
             items += render_slice(rank, hit, shown, self._store.trajectory(hit.trajectory_id), self._render, seen)
@@ -110,12 +117,17 @@ class RagMemory:
     def _search(self, table: str, text: str, query: MemoryQuery, k: int) -> list[Hit]:
         return self._searcher.search(table, text, query.haystack, k) if text else []
 
-    def _choose(self, query: MemoryQuery, table: str, hits: Sequence[Hit]) -> list[int]:
-        """Positions of the hits to show, in order."""
+    def _choose(
+        self, query: MemoryQuery, table: str, hits: Sequence[Hit], origins: list[RerankOrigin | None]
+    ) -> Sequence[int]:
+        """Positions of the hits to show, in order; who chose them is added to ``origins``."""
         if self._reranker is None:
-            return list(range(len(hits)))
+            return range(len(hits))
         block = hits[: self._reranker.candidates]
-        return self._reranker.choose(query.text, table, [self._candidate(query.text, table, hit) for hit in block])
+        shown = [self._candidate(query.text, table, hit) for hit in block]
+        choice = self._reranker.choose(query.text, table, shown)
+        origins.append(choice.origin)
+        return choice.positions
 
     def _candidate(self, question: str, table: str, hit: Hit) -> str:
         if table not in ("event", "raw_state"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,6 +24,28 @@ BLOCK_TITLES = {
     "procedure_note": "procedure notes",
     "hint_note": "hint notes",
 }
+
+
+RerankOrigin = Literal["model", "repaired", "fallback"]
+_BEST_FIRST: tuple[RerankOrigin, ...] = ("model", "repaired", "fallback")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What stays of a block.
+
+    Attributes:
+        positions: of the candidates to keep, from 0, the most useful first.
+        origin: whose choice it is: the model's first reply, its repair, or the fallback; None without a call.
+    """
+
+    positions: tuple[int, ...]
+    origin: RerankOrigin | None
+
+
+def worst_origin(origins: Iterable[RerankOrigin | None]) -> RerankOrigin | None:
+    """The origin furthest from a model's first reply; None where no call was made."""
+    return max(filter(None, origins), key=_BEST_FIRST.index, default=None)
 
 
 class RerankReply(BaseModel):
@@ -51,8 +75,8 @@ class Reranker:
         """How many results of a block the model sees; later ones are dropped."""
         return self._settings.candidates
 
-    def choose(self, question: str, table: str, candidates: Sequence[str]) -> list[int]:
-        """Positions (from 0) of the candidates to keep, the most useful first.
+    def choose(self, question: str, table: str, candidates: Sequence[str]) -> Choice:
+        """The candidates to keep, the most useful first.
 
         A single candidate is kept without a call. Numbers that name no candidate and repeats are passed over. Where no
         usable choice comes back after one repair, the first candidates stay, in the search's order: as many as the
@@ -67,18 +91,18 @@ class Reranker:
             ModelCallError: a call failed; this never falls back.
         """
         if len(candidates) < 2:
-            return list(range(len(candidates)))
+            return Choice(tuple(range(len(candidates))), None)
         numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(candidates, start=1))
         messages = self._prompt.render_messages(question=question, block=BLOCK_TITLES[table], candidates=numbered)
         request = make_request(self._chat_settings, messages, role="controller")
         try:
-            value, _ = ask_json(self._chat, request, RerankReply, repair_cut=True)
+            value, origin = ask_json(self._chat, request, RerankReply, repair_cut=True)
             kept = dict.fromkeys(number - 1 for number in value["keep"] if 1 <= number <= len(candidates))
             if kept:
-                return list(kept)
+                return Choice(tuple(kept), origin)
             fault = f"it names none of the {len(candidates)} candidates"
         except UnusableReplyError as error:
             fault = error.detail
         _log.warning("choice among %s falls back to the first ones: %s", BLOCK_TITLES[table], fault)
         first = self._settings.keep_raw_state if table == "raw_state" else self._settings.keep_other
-        return list(range(len(candidates)))[:first]
+        return Choice(tuple(range(len(candidates)))[:first], "fallback")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -82,21 +83,17 @@ class PoolSearch:
         self._latest: tuple[str, npt.NDArray[np.float32]] | None = None
 
     def search(self, table: str, text: str, haystack: Sequence[str], k: int) -> list[Hit]:
-        """The k entries that fit the text best, best first; their score is the cosine similarity."""
+        """The k entries that fit the text best, best first; their score is the cosine similarity.
+
+        There are fewer only where the haystack, or ``distinct``, allows no more.
+        """
         asked = strip_question(text) if self._settings.strip else text
         if not asked.strip():
             return []
         vector = self._vector(asked)
         if table != _RAW_STATE:
             return self._entries(table, asked, vector, haystack, k)
-        distinct = Distinct(self._settings.distinct)
-        taken: list[Hit] = []
-        for hit in self._states(asked, vector, haystack, k):
-            if len(taken) == k:
-                break
-            if distinct.take(hit):
-                taken.append(hit)
-        return taken
+        return self._states(asked, vector, haystack, k)
 
     def _vector(self, text: str) -> npt.NDArray[np.float32]:
         """The text's vector; several tables are searched for one text, which is embedded once."""
@@ -107,23 +104,59 @@ class PoolSearch:
     def _entries(
         self, table: str, text: str, vector: npt.NDArray[np.float32], haystack: Sequence[str], k: int
     ) -> list[Hit]:
-        index, depth = self._indexes[table], self._settings.candidates
+        index = self._indexes[table]
         if not self._settings.full_text:
             return index.search(vector, haystack, k)
-        rankings = [index.candidates(vector, haystack, depth), index.text_candidates(text, vector, haystack, depth)]
-        return self._fuse(rankings, haystack)[:k]
 
-    def _states(self, text: str, vector: npt.NDArray[np.float32], haystack: Sequence[str], k: int) -> Iterable[Hit]:
+        def rankings(nearest: list[Hit], depth: int) -> list[list[Hit]]:
+            return [nearest, index.text_candidates(text, vector, haystack, depth)]
+
+        return self._deepened(index, vector, haystack, rankings, lambda fused: fused[:k], k)
+
+    def _states(self, text: str, vector: npt.NDArray[np.float32], haystack: Sequence[str], k: int) -> list[Hit]:
         settings = self._settings
         index = self._indexes[RAW_STATE_TABLES[settings.vectors]]
         if settings.distinct == "none" and settings.vectors != "chunk" and not settings.full_text:
-            return map(_as_slice, index.search(vector, haystack, k))
-        rankings = [_best_of_states(index.candidates(vector, haystack, settings.candidates))]
-        if settings.full_text:
-            chunks = self._indexes[RAW_STATE_TABLES["chunk"]]
-            found = chunks.text_candidates(text, vector, haystack, settings.candidates)
-            rankings += [_best_of_states(found), _by_words_of_slice(found)]
-        return self._fuse(rankings, haystack)
+            return [_as_slice(hit) for hit in index.search(vector, haystack, k)]
+
+        def rankings(nearest: list[Hit], depth: int) -> list[list[Hit]]:
+            if not settings.full_text:
+                return [_best_of_states(nearest)]
+            found = self._indexes[RAW_STATE_TABLES["chunk"]].text_candidates(text, vector, haystack, depth)
+            return [_best_of_states(nearest), _best_of_states(found), _by_words_of_slice(found)]
+
+        def take(fused: list[Hit]) -> list[Hit]:
+            distinct = Distinct(settings.distinct)
+            return list(islice(filter(distinct.take, fused), k))
+
+        return self._deepened(index, vector, haystack, rankings, take, k)
+
+    def _deepened(
+        self,
+        index: PoolIndex,
+        vector: npt.NDArray[np.float32],
+        haystack: Sequence[str],
+        rankings: Callable[[list[Hit], int], list[list[Hit]]],
+        take: Callable[[list[Hit]], list[Hit]],
+        k: int,
+    ) -> list[Hit]:
+        """What is taken from the fused rankings: of so many candidates as the settings say, and of twice as many for as
+        long as less than k are taken and the haystack has more.
+
+        Chunks become one state, and some results may not stand beside others, so candidates can be fewer than k.
+
+        Args:
+            rankings: the rankings to fuse, out of the nearest entries and the number of candidates of any other.
+            take: picks at most k of the fused ranking.
+        """
+        depth = self._settings.candidates
+        while True:
+            nearest = index.candidates(vector, haystack, depth)
+            taken = take(self._fuse(rankings(nearest, depth), haystack))
+            # An incomplete ranking holds at least half of the candidates asked for, see `PoolIndex.candidates`.
+            if len(taken) >= k or 2 * len(nearest) < depth or depth >= index.manifest["entries"]:
+                return taken
+            depth *= 2
 
     def _fuse(self, rankings: Sequence[Sequence[Hit]], haystack: Sequence[str]) -> list[Hit]:
         return reciprocal_rank_fusion(rankings, self._settings.rrf_k, haystack) if len(rankings) > 1 else [*rankings[0]]

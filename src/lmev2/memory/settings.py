@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from lmev2.settings import Settings
 
@@ -133,6 +133,20 @@ class RagMethod(MethodRow):
         if len(set(pools)) != len(pools):
             raise ValueError(f"a pool is named twice in {list(pools)}")
         return pools
+
+    @model_validator(mode="after")
+    def _no_idle_keys(self) -> Self:
+        """Refuse keys that would seem to have an effect: what a table says of a row must be what it does."""
+        idle = []
+        if self.queries == "question" and not self.question_type:
+            idle.append("question_type, without `queries: generated`")
+        if not self.search.full_text and self.search.rrf_k != SearchSettings().rrf_k:
+            idle.append("search.rrf_k, without `full_text`")
+        if "raw_state" not in self.pools and (self.search.vectors != "slice" or self.search.distinct != "none"):
+            idle.append("search.vectors or search.distinct, without the pool raw_state")
+        if idle:
+            raise ValueError(f"keys without effect: {'; '.join(idle)}")
+        return self
 
     def uses_controller(self) -> bool:
         """Whether a query may call the controller."""

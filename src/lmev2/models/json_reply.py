@@ -60,6 +60,8 @@ def find_json_objects(text: str) -> list[dict[str, Any]]:
 def parse_json_object(text: str, schema: Schema | None = None) -> dict[str, Any]:
     """The one JSON object of a reply, checked against a JSON schema or a pydantic model.
 
+    A model's values are the checked ones: where it takes ``"1"`` for a number, the object holds 1.
+
     Raises:
         JsonReplyError: there is none, there are several, or it does not fit the schema; says which.
     """
@@ -72,7 +74,7 @@ def parse_json_object(text: str, schema: Schema | None = None) -> dict[str, Any]
         if isinstance(schema, dict):
             jsonschema.validate(value, schema)
         elif schema is not None:
-            schema.model_validate(value)
+            value = schema.model_validate(value).model_dump(by_alias=True, exclude_unset=True)
     except jsonschema.ValidationError as error:
         where = ".".join(str(step) for step in error.absolute_path) or "the object"
         raise JsonReplyError(f"{where}: {error.message[:_SHOWN_CHARS]}") from error

@@ -132,11 +132,6 @@ class OpenAIEmbedder:
     """Embeddings of an OpenAI-compatible endpoint; texts are cut here, with the model's own tokenizer."""
 
     def __init__(self, settings: EmbedderSettings, policy: RetryPolicy | None = None):
-        if settings.tokenizer is None:
-            raise ModelSetupError(
-                f"the embedder {settings.model!r} needs `tokenizer` (a tokenizer.json file or a hub id): texts are cut "
-                f"at {settings.max_tokens} tokens"
-            )
         self.settings = settings
         self.model = settings.model
         self.dimension = settings.dimension

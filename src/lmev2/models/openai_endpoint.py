@@ -71,8 +71,8 @@ def read_access(endpoint: str, environment: Mapping[str, str] = os.environ) -> A
     key = environment.get(key_name, "").strip()
     if not key and not loopback:
         raise ModelSetupError(
-            f"the environment variable {key_name} is not set; {host} is not this machine, so a key is expected "
-            "(set it to 'none' if the server takes none)"
+            f"the environment variable {key_name} is not set; the address in {url_name} is not this machine, so a key "
+            "is expected (set it to 'none' if the server takes none)"
         )
     return Access(base_url, key or "none", host if port is None else f"{host}:{port}", loopback)
 
@@ -119,28 +119,28 @@ class Endpoint:
         except openai.APIStatusError as error:
             raise self._status_fault(error, access) from None
         except openai.APITimeoutError:
-            raise PassingFault("api_error", f"no reply from {access.host} within {self.timeout_s:g} s") from None
+            raise PassingFault("api_error", f"no reply from endpoint {self.name} within {self.timeout_s:g} s") from None
         except openai.APIConnectionError as error:
             reason = type(error.__cause__).__name__ if error.__cause__ else "connection error"
-            raise PassingFault("api_error", f"no connection to {access.host} ({reason})") from None
+            raise PassingFault("api_error", f"no connection to endpoint {self.name} ({reason})") from None
         except openai.OpenAIError as error:
             raise ModelCallError("api_error", _mask(f"{type(error).__name__}: {error}", access)) from None
         try:
             reply = response.json()
         except ValueError:
-            raise PassingFault("malformed_reply", f"{access.host} replied with something that is not JSON") from None
+            raise PassingFault("malformed_reply", f"endpoint {self.name} replied with no JSON") from None
         if not isinstance(reply, dict):
             raise PassingFault(
-                "malformed_reply", f"{access.host} replied with a JSON {type(reply).__name__}, not an object"
+                "malformed_reply", f"endpoint {self.name} replied with a JSON {type(reply).__name__}, not an object"
             )
         if reply.get("error"):
-            raise PassingFault("malformed_reply", f"{access.host}: {_mask(_message(reply['error']), access)}")
+            raise PassingFault("malformed_reply", f"endpoint {self.name}: {_mask(_message(reply['error']), access)}")
         return reply
 
     def _status_fault(self, error: openai.APIStatusError, access: Access) -> Exception:
         said = _mask(_message(error.body) or error.message, access)
         status = error.status_code
-        detail = f"{access.host} answered {status} for model {self.served_name!r}: {said}"
+        detail = f"endpoint {self.name} answered {status} for model {self.served_name!r}: {said}"
         if status == 429 and error.code == "insufficient_quota":
             return ModelCallError("api_error", f"{detail} (the account has no quota left; asking again cannot help)")
         if status in PASSING_STATUS or status >= 500:

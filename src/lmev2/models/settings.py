@@ -130,6 +130,8 @@ class EmbedderSettings(Settings):
     def _can_embed(self) -> Self:
         if self.backend == "llama_cpp" and self.file is None:
             raise ValueError("backend llama_cpp needs `file`, a GGUF path or package:NAME")
+        if self.backend == "openai" and self.tokenizer is None:
+            raise ValueError("backend openai needs `tokenizer` to cut texts: a tokenizer.json or a hub id")
         for name, backends in _EMBEDDER_ONLY.items():
             if getattr(self, name) not in (None, False) and self.backend not in backends:
                 raise ValueError(
@@ -206,6 +208,12 @@ class ControllerSettings(ChatSettings):
     def _can_control(self) -> Self:
         if self.backend != "rules":
             _check_backend(self)
+            return self
+        if self.model != "rules":
+            raise ValueError(
+                f"backend rules calls no model, but model is {self.model!r}; name the backend of that model (openai, "
+                "llama_cpp), or set `model: rules`"
+            )
         return self
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lmev2.pools.note_view import RunView, Step
+
+_MOST_BEGINNING = 64
 
 
 class Changes(NamedTuple):
@@ -34,10 +36,30 @@ def changes(view: RunView, step: Step) -> Changes:
 
 def _telling(labels: Iterable[str], said: Iterable[str]) -> list[str]:
     """Labels of more than two characters, without those that another label or something said contains."""
-    said = list(said)
     unique = list(dict.fromkeys(label for label in labels if len(label) > 2))
-    return [
-        label
-        for label in unique
-        if not any(label in text for text in said) and not any(label != other and label in other for other in unique)
-    ]
+    inner = _contained(unique, dict.fromkeys(said))
+    return [label for label in unique if label not in inner]
+
+
+def _contained(labels: Sequence[str], said: Iterable[str]) -> set[str]:
+    """Those of the labels, all different, that stand in something said or in a longer one of them.
+
+    A page may have tens of thousands of labels, so they are not compared with each other. Instead, each text is read
+    once: where a label's beginning stands (a power of two of characters, more than half of the label or 64 of it),
+    the pieces of those lengths that labels with this beginning have are looked up among the labels. The time grows
+    with the number of characters, times the number of lengths that labels of the same beginning have.
+    """
+    lengths: dict[int, dict[str, set[int]]] = {}
+    for label in labels:
+        size = min(1 << len(label).bit_length() - 1, _MOST_BEGINNING)
+        lengths.setdefault(size, {}).setdefault(label[:size], set()).add(len(label))
+    known, found = set(labels), set[str]()
+    for texts, shorter in ((said, 0), (labels, 1)):  # a label is not contained in itself
+        for text in texts:
+            most = len(text) - shorter
+            for size, beginnings in lengths.items():
+                for start in range(len(text) - size + 1):
+                    for length in beginnings.get(text[start : start + size], ()):
+                        if length <= most and (piece := text[start : start + length]) in known:
+                            found.add(piece)
+    return found

@@ -1,92 +1,202 @@
-"""Figures drawn from the tables, legible in print and to colour-blind readers (Okabe-Ito colours and hatches)."""
+"""What all figures share: sizes, colours, text that is measured before it is placed, and files with stable bytes.
+
+Every figure is as wide as two columns of print; its type is at least 7 points at that size. Places are given in inches
+from the top left, so that a figure with more rows grows instead of crowding. A method has one colour and one marker in
+all figures, by its position in the run.
+"""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-from matplotlib import pyplot as plt
+import duckdb
+from matplotlib import style as styles
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
 
 from lmev2.files import replacing
 
-_CATEGORIES = ("overall", "static", "dynamic", "workflow", "gotchas")
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999", "#000000")
-_MOST_LABELLED = 6  # bars of more methods are too narrow for a number each
-_HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "--", "++", "**")
+Row = dict[str, Any]
+
+WIDTH = 7.2  # inches: two columns of print
+MARGIN = 0.06
+NORMAL, SMALL, HEAD = 7.5, 7.0, 9.0  # points
+LINE = 0.135  # inches between lines of text
+GREY, PALE, INK = "#666666", "#F3F3F3", "#222222"
+DOTS_PER_INCH = 300
+
+# Okabe and Ito's colours, told apart by colour-blind readers.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+# Nine, so that colour and marker together repeat after 72 methods.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<")
+TIER_MARKERS = ("o", "D", "s", "^")
+
+_STYLE = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
+    "font.size": NORMAL,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": GREY,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "hatch.linewidth": 0.6,
+    "pdf.fonttype": 42,  # printers refuse the default
+}
 
 
-def plot_table2(table: Path, evidence: Path, png: Path, pdf: Path) -> None:
-    """Accuracy by category of every method, one panel a tier, and what reached the reader beside it.
+@dataclass(frozen=True)
+class Method:
+    """A row of the run, at its position from 0."""
+
+    position: int
+    name: str
+    label: str
+    family: str
+
+    @property
+    def colour(self) -> str:
+        """Its colour in every figure."""
+        return COLOURS[self.position % len(COLOURS)]
+
+    @property
+    def marker(self) -> str:
+        """Its marker where methods share a panel."""
+        return MARKERS[self.position % len(MARKERS)]
+
+
+def methods_of(rows: Sequence[Row]) -> list[Method]:
+    """The methods that rows name, in table order."""
+    found = {Method(row["method_position"], row["method"], row["label"], row["family"]) for row in rows}
+    return sorted(found, key=lambda method: method.position)
+
+
+def tiers_of(rows: Sequence[Row]) -> list[str]:
+    """The tiers that rows name, in table order."""
+    return [tier for _, tier in sorted({(row["tier_position"], row["tier"]) for row in rows})]
+
+
+def tier_name(tier: str) -> str:
+    """A tier as the paper calls it."""
+    return f"LME-V2-{tier.capitalize()}"
+
+
+def plot(database: Path, query: str, draw: Callable[[Sequence[Row]], Figure], png: Path, pdf: Path) -> None:
+    """Draw the rows of a query over the run's database and write the figure.
 
     Args:
-        table: table 2 as CSV.
-        evidence: the evidence table as CSV.
-        png, pdf: the files to write; 200 dots per inch.
+        database: the run's DuckDB file.
+        query: the figure's SQL.
+        draw: makes the figure.
+        png, pdf: the files to write; equal rows give equal bytes.
     """
-    scores, support = _read(table), _read(evidence)
-    tiers = list(dict.fromkeys(row["tier"] for row in scores))
-    methods = {row["method"]: row["label"] for row in scores}
-    figure, axes = plt.subplots(
-        len(tiers), 2, figsize=(9.5, 0.9 + 3.0 * len(tiers)), width_ratios=(5, 2.4), squeeze=False, layout="constrained"
+    rows = fetch(database, query)
+    with drawing():
+        figure = draw(rows)
+        for path in (png, pdf):
+            # Dates and versions would make equal figures unequal files.
+            metadata = {"CreationDate": None, "Producer": None} if path is pdf else {"Software": None}
+            with replacing(path) as temporary:
+                figure.savefig(temporary, format=path.suffix[1:], dpi=DOTS_PER_INCH, metadata=metadata)
+
+
+def fetch(database: Path, query: str) -> list[Row]:
+    """Rows of a query by column name; what is not a number is None, in lists left out."""
+    with duckdb.connect(str(database), read_only=True) as connection:
+        result = connection.execute(query)
+        names = [column[0] for column in result.description or []]
+        return [{name: _clean(value) for name, value in zip(names, row, strict=True)} for row in result.fetchall()]
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, list):
+        return [one for one in map(_clean, value) if one is not None]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """The figures' own style, whatever matplotlib's configuration on this machine is."""
+    with styles.context(["default", _STYLE]):
+        yield
+
+
+def canvas(height: float) -> Figure:
+    """An empty figure."""
+    figure = Figure(figsize=(WIDTH, height), facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def place(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """Axes at a place in inches from the figure's top left."""
+    whole_width, whole = figure.get_size_inches()
+    return figure.add_axes(
+        (left / whole_width, 1 - (top + height) / whole, width / whole_width, height / whole), facecolor="none"
     )
-    for row, tier in zip(axes, tiers, strict=True):
-        in_tier = [line for line in scores if line["tier"] == tier]
-        _bars(row[0], in_tier, methods, _CATEGORIES, [name.capitalize() for name in _CATEGORIES])
-        row[0].set_title(f"LME-V2-{tier.capitalize()}: accuracy, {in_tier[0]['questions']} questions", fontsize=10)
-        below = [line for line in support if line["tier"] == tier]
-        _bars(row[1], below, methods, ("covered", "gold_support"), ["Evidence\ncovered", "Gold\nsupport"])
-        row[1].set_title("What reached the reader", fontsize=10)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(methods), 4), frameon=False, fontsize=9)
-    for path in (png, pdf):
-        _save(figure, path)
-    plt.close(figure)
 
 
-def _bars(
-    axes: Axes, rows: Sequence[dict[str, str]], methods: Mapping[str, str], keys: Sequence[str], labels: Sequence[str]
-) -> None:
-    width = 0.8 / len(methods)
-    for number, (method, label) in enumerate(methods.items()):
-        row = next(line for line in rows if line["method"] == method)
-        heights = [float(row[key]) if row[key] else 0.0 for key in keys]
-        places = [position + (number - (len(methods) - 1) / 2) * width for position in range(len(keys))]
-        bars = axes.bar(
-            places,
-            heights,
-            width * 0.92,
-            label=label,
-            color=_COLOURS[number % len(_COLOURS)],
-            # Shifted by one where the colours start again, so that no two methods look alike.
-            hatch=_HATCHES[(number + number // len(_COLOURS)) % len(_HATCHES)],
-            edgecolor="white",
-            linewidth=0.5,
-        )
-        if len(methods) <= _MOST_LABELLED:
-            texts = [f"{float(row[key]):.2f}".lstrip("0") if row[key] else "n/a" for key in keys]
-            axes.bar_label(bars, texts, fontsize=6.5 if len(methods) > 4 else 7.5, padding=1)
-    axes.set_xticks(range(len(keys)), labels, fontsize=9)
-    axes.set_ylim(0, 1.05)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(axis="y", labelsize=8)
-    axes.grid(axis="y", linewidth=0.4, alpha=0.5)
-    axes.set_axisbelow(True)
+def write(figure: Figure, left: float, top: float, text: str, size: float = NORMAL, **how: Any) -> Text:
+    """Text whose first line begins ``top`` inches below the figure's upper edge."""
+    width, height = figure.get_size_inches()
+    options = {"va": "top", "ha": "left", "color": INK, "parse_math": False, **how}
+    return figure.text(left / width, 1 - top / height, text, fontsize=size, **options)
 
 
-def _read(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+@cache
+def text_width(text: str, size: float = NORMAL, weight: str = "normal") -> float:
+    """Width of a line of text in inches."""
+    renderer = RendererAgg(1, 1, 720)  # type: ignore[no-untyped-call]
+    properties = FontProperties(family="DejaVu Sans", size=size, weight=weight)
+    pixels: float = renderer.get_text_width_height_descent(text, properties, False)[0]  # type: ignore[no-untyped-call]
+    return pixels / 720
 
 
-def _save(figure: Figure, path: Path) -> None:
-    # Without dates in the metadata, the same table gives the same file.
-    metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=200, metadata=metadata)
+def wrap(text: str, width: float, size: float = NORMAL, weight: str = "normal") -> list[str]:
+    """Lines of at most ``width`` inches; words that are wider are broken."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if text_width(longer, size, weight) <= width:
+            lines[-1] = longer
+            continue
+        lines.append("")
+        for letter in word:
+            if lines[-1] and text_width(lines[-1] + letter, size, weight) > width:
+                lines.append("")
+            lines[-1] += letter
+    return [line for line in lines if line] or [""]
+
+
+def note_lines(notes: Sequence[str]) -> list[str]:
+    """Remarks below a figure, wrapped to its width."""
+    return [line for note in notes for line in wrap(note, WIDTH - 2 * MARGIN, SMALL)]
+
+
+def share_text(value: float | None) -> str:
+    """A share with three decimals, without the zero before the point."""
+    if value is None:
+        return "–"
+    text = f"{value:.3f}"
+    return text.removeprefix("0") if text.startswith("0.") else text[:4]
+
+
+def seconds_text(value: float | None) -> str:
+    """Seconds with three digits that say something, at most three decimals."""
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.3f}"
+
+
+def count_text(value: float | None) -> str:
+    """A count or a mean of counts, with commas."""
+    return "–" if value is None else f"{value:,.0f}"

@@ -227,7 +227,7 @@ def _gather_cases(
         if key in facts:
             raise ScoreInputError(f"{_name(key)} has more than one context row; delete the contexts and query again")
         if key in by_key:
-            facts[key] = _context_facts(by_key[key], by_id[key[0]], context, hops.get(key[0], []))
+            facts[key] = context_facts(by_key[key], by_id[key[0]], context, hops.get(key[0], []))
     missing = sorted(by_key.keys() - facts.keys())
     if missing:
         raise ScoreInputError(f"{len(missing)} answers have no context row (first: {_name(missing[0])})")
@@ -237,8 +237,9 @@ def _gather_cases(
     ]
 
 
-def _context_facts(answer: Row, question: Row, context: Row, hops: Collection[Hop]) -> dict[str, bool | None]:
-    """What the context held for the question, before truncation and in the items that the reader kept.
+def context_facts(answer: Row, question: Row, context: Row, hops: Collection[Hop]) -> dict[str, bool | None]:
+    """What the context held for the question, before truncation and in the items that the reader kept:
+    ``evidence_covered_before``, ``evidence_covered`` and ``gold_supported``.
 
     All null when the memory gave no context; those of the kept items are null when an error came before truncation.
     """

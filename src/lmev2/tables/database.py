@@ -26,13 +26,15 @@ def collect(
     paper: Path,
     views: str,
     sources: Mapping[str, str],
+    imports: Sequence[Path] = (),
 ) -> None:
     """Write the database.
 
     Tables: ``questions``, ``contexts``, ``answers``, ``scores`` (one row per question, method and tier), ``methods``
     (the rows of the table with their position), ``tiers``, ``models`` (role, name and settings), ``pools`` (entries
-    per pool and origin), ``intervals``, ``comparisons``, ``lafs`` and ``reference_points`` (see
-    :mod:`lmev2.tables.statistics`), and ``run`` (all settings, and the hashes of data and prompts).
+    per pool and origin), ``imports`` (what each imported run is and how much of it was taken), ``intervals``,
+    ``comparisons``, ``lafs`` and ``reference_points`` (see :mod:`lmev2.tables.statistics`), and ``run`` (all settings,
+    and the hashes of data and prompts).
 
     Args:
         target: the file; replaced when everything is written.
@@ -45,12 +47,14 @@ def collect(
         paper: the paper's Table 2 as CSV.
         views: SQL that defines the views.
         sources: what the run was made from, such as data and prompts, by name: hashes.
+        imports: a summary of each imported run, as :func:`lmev2.interchange.select.select_import` returns it.
     """
     for path in (questions, *pools, *(path for paths in rows.values() for path in paths)):
         check_readable(path)
     with replacing(target) as temporary, duckdb.connect(str(temporary)) as database:
         _fill(database, spec, questions, rows, sources)
         _count_origins(database, pools)
+        _describe_imports(database, imports)
         database.execute(views)
         with paper.open(encoding="utf-8", newline="") as file:
             published = list(csv.DictReader(file))
@@ -71,7 +75,8 @@ def _fill(
         for role, settings in spec["models"].items()
     ]
     run = [{"name": name, "value": value} for name, value in sources.items()]
-    run += [{"name": name, "value": json.dumps(value, sort_keys=True)} for name, value in spec["settings"].items()]
+    settings = {**spec["settings"], "statistics": spec["statistics"]}
+    run += [{"name": name, "value": json.dumps(value, sort_keys=True)} for name, value in settings.items()]
     for name, content in (("methods", methods), ("tiers", tiers), ("models", models), ("run", run)):
         database.register("content", pa.Table.from_pylist(content))
         database.execute(f"CREATE TABLE {name} AS SELECT * FROM content")
@@ -80,8 +85,8 @@ def _fill(
     database.execute(
         """
         CREATE TABLE contexts AS
-        SELECT question_id, method, tier, queries, query_origin, latency_s, waited_s, replayed, error, error_detail,
-               len(items) AS items,
+        SELECT question_id, method, tier, queries, query_origin, rerank_origin, latency_s, waited_s, replayed, error,
+               error_detail, len(items) AS items,
                len(list_filter(items, lambda item: item.type = 'image')) AS images,
                coalesce(CAST(list_sum(list_transform(
                    items, lambda item: CASE WHEN item.type = 'text' THEN length(item.value) ELSE 0 END
@@ -108,6 +113,19 @@ def _count_origins(database: duckdb.DuckDBPyConnection, pools: Sequence[Path]) -
             "CAST(sum(images_left_out) AS BIGINT) "
             "FROM read_parquet(?) GROUP BY pool, origin ORDER BY pool, origin",
             [CUT_TREES, _names(pools)],
+        )
+
+
+def _describe_imports(database: duckdb.DuckDBPyConnection, imports: Sequence[Path]) -> None:
+    database.execute(
+        "CREATE TABLE imports (method VARCHAR, label VARCHAR, tier VARCHAR, reader VARCHAR, judge VARCHAR, "
+        "questions BIGINT, taken BIGINT, left_out BIGINT, empty_replies BIGINT, states_told BOOLEAN)"
+    )
+    for path in imports:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+        columns = ", ".join(summary)
+        database.execute(
+            f"INSERT INTO imports ({columns}) VALUES ({', '.join('?' for _ in summary)})", list(summary.values())
         )
 
 

@@ -1,105 +1,73 @@
-"""A table's query, run over the database and written as CSV and Markdown."""
+"""A table's query, run over the database and written as CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 
 from lmev2.files import replacing
+from lmev2.tables.latex import latex_table
+from lmev2.tables.layout import Layout, layout_markdown, plain_layout
+from lmev2.tables.notes import NOTES, run_notes
 
 
-def export_table(database: Path, query: str, csv_path: Path, markdown_path: Path, title: str) -> None:
+class TableFiles(NamedTuple):
+    """The three files of a table."""
+
+    csv: Path
+    markdown: Path
+    latex: Path
+
+
+class Result(NamedTuple):
+    """A query's column names and rows."""
+
+    header: list[str]
+    rows: list[tuple[Any, ...]]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows by column name."""
+        return [dict(zip(self.header, row, strict=True)) for row in self.rows]
+
+
+def export_table(database: Path, query: str, files: TableFiles, title: str, notes: Sequence[str] = ()) -> None:
     """Write the result of ``query``; numbers stand as the query formats them.
 
-    The Markdown file has the title, the table, and notes: the models that made it and, where rows failed, that the
-    table is incomplete and how many rows failed of which kind.
+    Markdown and LaTeX have the title, the table, and notes: the models that made it, what the table itself needs said,
+    and where rows failed, that the table is incomplete and how many rows failed of which kind.
+
+    Args:
+        notes: names of notes of this table, see :data:`lmev2.tables.notes.NOTES`.
     """
     with duckdb.connect(str(database), read_only=True) as connection:
-        result = connection.execute(query)
-        header = [column[0] for column in result.description or []]
-        rows = result.fetchall()
-        notes = _notes(connection)
-    _write_csv(csv_path, header, rows)
-    text = f"# {title}\n\n{markdown_table(header, rows)}\n\n" + "".join(f"- {note}\n" for note in notes)
-    with replacing(markdown_path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        result = run_query(connection, query)
+        texts = [text for name in notes for text in NOTES[name](connection)] + run_notes(connection)
+    write_table(files, result.header, result.rows, plain_layout(title, result.header, result.rows, texts))
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A pipe table; numbers are right-aligned, missing values stand as a dash."""
-    cells = [[_cell(value) for value in row] for row in rows]
-    widths = [
-        max(len(name), *(len(row[i]) for row in cells), 3) if cells else len(name) for i, name in enumerate(header)
-    ]
-    numeric = [all(_is_number(row[i]) for row in cells) and bool(cells) for i in range(len(header))]
-    rule = ["-" * (width - 1) + ":" if right else "-" * width for width, right in zip(widths, numeric, strict=True)]
-
-    def line(values: Sequence[str]) -> str:
-        padded = [
-            value.rjust(width) if right else value.ljust(width)
-            for value, width, right in zip(values, widths, numeric, strict=True)
-        ]
-        return "| " + " | ".join(padded) + " |"
-
-    return "\n".join([line(header), line(rule), *(line(row) for row in cells)])
+def read_table(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file by column name."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
-def _notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    models = connection.execute("SELECT role, model FROM models ORDER BY role DESC").fetchall()
-    notes = [", ".join(f"{role}: {model}" for role, model in models) + "."]
-    run = dict(connection.execute("SELECT name, value FROM run").fetchall())
-    remarks = json.loads(run["run"])["notes"]
-    notes += [remarks[model] for role, model in models if role == "reader" and model in remarks]
-    notes.append(f"Data: {run['data']}. All settings and hashes: tables run and models of metrics.duckdb.")
-    notes += _made_otherwise(connection)
-    total = connection.execute("SELECT count(*) FROM questions").fetchone()
-    notes.append(f"{total[0] if total else 0} questions per method and tier.")
-    errors = connection.execute(
-        "SELECT error, count(*) FROM scores WHERE error IS NOT NULL GROUP BY error ORDER BY error"
-    ).fetchall()
-    if errors:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in errors)
-        notes.append(f"INCOMPLETE: {kinds}; rows with an error have no score and are not in the means.")
-    return notes
+def run_query(connection: duckdb.DuckDBPyConnection, query: str) -> Result:
+    """Run a query and fetch everything."""
+    result = connection.execute(query)
+    return Result([column[0] for column in result.description or []], result.fetchall())
 
 
-def _made_otherwise(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """A note on entries and queries that a model's reply could not be used for as it came."""
-    counts = connection.execute(
-        """
-        SELECT CAST(sum(entries) AS BIGINT), origin, pool FROM pools WHERE origin IN ('repaired', 'fallback')
-        GROUP BY origin, pool
-        UNION ALL
-        SELECT count(*), query_origin, method || ' queries' FROM contexts WHERE query_origin IN ('repaired', 'fallback')
-        GROUP BY query_origin, method
-        ORDER BY 3, 2
-        """
-    ).fetchall()
-    if not counts:
-        return []
-    parts = ", ".join(f"{count} {origin} in {where}" for count, origin, where in counts)
-    return [f"Memory not written by the controller's first reply: {parts} (origins.csv)."]
-
-
-def _write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+def write_table(files: TableFiles, header: Sequence[str], rows: Sequence[Sequence[Any]], layout: Layout) -> None:
+    """Write rows as CSV, and the layout as Markdown and LaTeX (``\\ref{tab:NAME}``, NAME from the file's)."""
+    with replacing(files.csv) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows([["" if value is None else value for value in row] for row in rows])
-
-
-def _cell(value: Any) -> str:
-    return "-" if value is None or value == "" else str(value).replace("|", "\\|").replace("\n", " ")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return text == "-"
-    return True
+    texts = {files.markdown: layout_markdown(layout), files.latex: latex_table(layout, files.latex.stem)}
+    for path, text in texts.items():
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Interchange with the public harness: run folders written and read, and leaderboard packages."""

@@ -1,0 +1,1 @@
+"""The HTML report of a run: a folder of static pages that need no network."""

@@ -1,0 +1,27 @@
+"""Write what the run was made from."""
+
+import json
+from pathlib import Path
+
+from lmev2.job import Job
+from lmev2.models.settings import ControllerSettings, JudgeSettings, ReaderSettings
+from lmev2.provenance import file_hashes, model_facts, write_provenance
+
+CHAT = {"reader": ReaderSettings, "judge": JudgeSettings, "controller": ControllerSettings}
+
+with Job(snakemake) as job:
+    called = {role: kind for role, kind in CHAT.items() if job.spec[role]["backend"] != "rules"}
+    backends = {role: job.chat(job.settings(role, kind)) for role, kind in called.items()}
+    identities = {role: backend.identity() for role, backend in {**backends, "embedder": job.embedder()}.items()}
+    target = Path(snakemake.output[0])
+    write_provenance(
+        target,
+        json.loads(snakemake.params.git),
+        json.loads(Path(snakemake.input.manifest).read_text(encoding="utf-8")),
+        job.spec,
+        {role: model_facts(job.spec[role], identities.get(role), job.cache) for role in (*CHAT, "embedder")},
+        {
+            kind: file_hashes(map(Path, snakemake.input[kind]), target.parent if kind == "tables" else None)
+            for kind in ("prompts", "queries", "published", "tables")
+        },
+    )
