@@ -296,7 +296,7 @@ def make_hostile(world: World) -> None:
         if row["error"] is not None:
             row |= {"error": HOSTILE, "error_detail": HOSTILE}
     for row in run.contexts:
-        row |= {"queries": json.dumps({HOSTILE: [HOSTILE]}), "query_origin": HOSTILE}
+        row |= {"queries": json.dumps({HOSTILE: [HOSTILE]}), "query_origin": HOSTILE, "rerank_origin": HOSTILE}
         for item in row["items"]:
             item |= {"trajectory_id": HOSTILE, "pool": HOSTILE}
             if item["type"] == "text":
