@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from conftest import SHARED_DATA
+from dataroot import SHARED_DATA
 from unit.dataroot import DataRoot, make_data_root
 from unit.paperworld import published, sql
 from unit.tableworld import blank, files_in
