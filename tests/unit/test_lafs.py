@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmev2.lafs import Point, frontier, lafs, lafs_gain
+from lmev2.lafs import REFERENCE_METHODS, Point, frontier, lafs, lafs_gain
 
 POINTS = st.lists(st.builds(Point, st.floats(0, 400), st.floats(0, 100)), max_size=6)
 
@@ -58,3 +60,20 @@ def test_the_frontier_leaves_out_what_is_slower_and_no_better() -> None:
 def test_an_impossible_point_is_refused(point: Point) -> None:
     with pytest.raises(ValueError, match="not an operating point"):
         lafs([point])
+
+
+@pytest.mark.parametrize(
+    ("tier", "by_hand", "printed"),
+    [
+        # Codex is slower than AgentRunbook-C and no better in either tier, so it adds no step.
+        ("small", 51.0 * math.log(26.9) + 58.6 * math.log(108.3 / 26.9) + 74.9 * math.log(200 / 108.3), 55.7648),
+        ("medium", 45.9 * math.log(25.8) + 57.0 * math.log(139.9 / 25.8) + 70.1 * math.log(200 / 139.9), 51.0741),
+    ],
+)
+def test_the_reference_points_by_hand(tier: str, by_hand: float, printed: float) -> None:
+    paper = Path(__file__).resolve().parents[2] / "resources" / "paper" / "table2.csv"
+    with paper.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["tier"] == tier and row["method"] in REFERENCE_METHODS]
+    score = lafs(Point(float(row["latency_s"]), 100 * float(row["overall"])) for row in rows)
+    assert len(rows) == 4
+    assert score == pytest.approx(by_hand / math.log(200)) == pytest.approx(printed, abs=5e-5)
