@@ -14,9 +14,9 @@ endif
 
 CORES ?= all
 PYTEST_ARGS ?=
-# Any Python 3.11 or 3.12 that really starts (a version manager's shim may exist without one behind it).
+# Any Python from 3.11.4 to 3.12 that really starts (a version manager's shim may exist without one behind it).
 PYTHON ?= $(shell for p in python3.12 python3.11 python3 python; do \
-	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null && { echo $$p; break; }; done)
+	$$p -c 'import sys; sys.exit(not (3, 11, 4) <= sys.version_info < (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 
 # The locks are complete, so --no-deps: uv then asks no index about dependencies and finds its built wheels again.
 # llama-cpp-python is compiled here: leave out its image library and llama.cpp's tools, use every core.
@@ -34,7 +34,7 @@ help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'
 
 $(BIN)/uv: envs/uv.lock
-	@test -n "$(PYTHON)" || { echo "No Python 3.11 or 3.12 found on PATH (tried python3.12, python3.11, python3, python)." \
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 (from 3.11.4) or 3.12 found on PATH (tried python3.12, python3.11, python3, python)." \
 		"Install one, or say PYTHON=/path/to/python."; exit 1; }
 	@command -v c++ >/dev/null || { echo "No C++ compiler (c++) found on PATH; llama-cpp-python is compiled from source." \
 		"Install one, such as Debian's g++."; exit 1; }

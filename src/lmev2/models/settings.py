@@ -130,14 +130,14 @@ class EmbedderSettings(Settings):
     def _can_embed(self) -> Self:
         if self.backend == "llama_cpp" and self.file is None:
             raise ValueError("backend llama_cpp needs `file`, a GGUF path or package:NAME")
-        if self.backend == "openai" and self.tokenizer is None:
-            raise ValueError("backend openai needs `tokenizer` to cut texts: a tokenizer.json or a hub id")
         for name, backends in _EMBEDDER_ONLY.items():
             if getattr(self, name) not in (None, False) and self.backend not in backends:
                 raise ValueError(
                     f"`{name}` is for backend {' or '.join(backends)}; backend {self.backend} does not take it, "
                     "remove it or choose another backend"
                 )
+        if self.backend == "openai" and self.tokenizer is None:
+            raise ValueError("backend openai needs `tokenizer` to cut texts: a tokenizer.json or a hub id")
         return self
 
 
