@@ -190,6 +190,7 @@ def test_the_jobs_of_the_papers_run(project: Path, tmp_path: Path, tiers: list[s
         "plot_evidence",
         "plot_tokens",
         "plot_errors",
+        "build_report",
         "write_provenance",
         "all",
     )
