@@ -80,22 +80,10 @@ def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     return spec
 
 
-def _read_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return {
-        "name": wildcards["method"],
-        "tier": wildcards["tier"],
-        "reader": plan.role("reader"),
-        "allow": plan.config.errors.allow,
-    }
-
-
-def _score_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    return {
-        "name": wildcards["method"],
-        "tier": wildcards["tier"],
-        "judge": plan.role("judge"),
-        "allow": plan.config.errors.allow,
-    }
+def _asking(plan: Plan, wildcards: dict[str, str], role: str) -> dict[str, Any]:
+    """A job that asks a role's model about the rows of one method and tier."""
+    names = {"name": wildcards["method"], "tier": wildcards["tier"]}
+    return {**names, role: plan.role(role), "allow": plan.config.errors.allow}
 
 
 def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
@@ -190,8 +178,8 @@ SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "embed_pool": _embed_spec,
     "index_pool": _index_spec,
     "query_memory": _query_spec,
-    "read_answers": _read_spec,
-    "score_answers": _score_spec,
+    "read_answers": lambda plan, wildcards: _asking(plan, wildcards, "reader"),
+    "score_answers": lambda plan, wildcards: _asking(plan, wildcards, "judge"),
     "collect_scores": _collect_spec,
     "export_table": _nothing,
     "export_table2": _nothing,

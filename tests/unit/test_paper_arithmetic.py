@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.paperworld import OFFICIAL_TYPES
 
 from lmev2.data.schema import QUESTION_TYPES
 from lmev2.metrics import (
@@ -37,15 +38,6 @@ def row(number: int, question_type: str, correct: bool | None, **more: Any) -> d
 
 
 TABLE_2 = paper_rows("table2.csv")
-OFFICIAL_TYPES = {
-    "static-environment": 134,
-    "static-environment-abs": 55,
-    "dynamic-environment": 86,
-    "dynamic-environment-abs": 41,
-    "procedure": 74,
-    "procedure-abs": 32,
-    "errors-gotchas": 29,
-}
 
 
 def test_table_2_has_every_method_and_tier() -> None:
