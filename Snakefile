@@ -16,6 +16,7 @@ include: "rules/data.smk"
 include: "rules/pools.smk"
 include: "rules/index.smk"
 include: "rules/memory.smk"
+include: "rules/agents.smk"
 include: "rules/read.smk"
 include: "rules/score.smk"
 include: "rules/tables.smk"
@@ -33,6 +34,7 @@ rule all:
         rules.export_evidence.output,
         rules.export_origins.output,
         rules.export_methods.output,
+        rules.export_agents.output if PLAN.agent_methods() else [],
         rules.export_comparisons.output,
         rules.export_shares.output,
         rules.export_latencies.output,

@@ -77,6 +77,11 @@ def query_threads(wildcards):
 PROMPTS = [prompt(name) for name in PLAN.prompts()]
 
 
+def one_of(names):
+    """A pattern that matches these names and nothing else, nothing at all if there are none."""
+    return "|".join(re.escape(name) for name in names) or "(?!)"
+
+
 def sql(name):
     """A query file; an input of the rules that use it."""
     return f"{workflow.basedir}/workflow/sql/{name}.sql"
@@ -114,6 +119,16 @@ def pool_files():
         f"{RESULTS}/pools/{{pool}}/{{shard}}.parquet",
         pool=PLAN.pools(),
         shard=PLAN.trajectory_shards,
+    )
+
+
+def agent_runs():
+    """What coding agents did, of every method of theirs."""
+    return expand(
+        f"{RESULTS}/agent/runs/{{method}}/{{tier}}/{{qshard}}.parquet",
+        method=PLAN.agent_methods(),
+        tier=PLAN.config.run.tiers,
+        qshard=PLAN.question_shards,
     )
 
 

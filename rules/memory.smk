@@ -17,6 +17,8 @@ rule query_memory:
         f"{RESULTS}/logs/query_memory/{{method}}/{{tier}}/{{qshard}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/query_memory/{{method}}/{{tier}}/{{qshard}}.tsv"
+    wildcard_constraints:
+        method=one_of(PLAN.memory_methods()),
     conda:
         "../envs/lmev2.yaml"
     threads: query_threads

@@ -11,6 +11,7 @@ rule build_report:
         tables=[
             rules.export_evidence.output.csv,
             rules.export_origins.output.csv,
+            *([rules.export_agents.output.csv] if PLAN.agent_methods() else []),
             rules.export_paper_check.output.csv,
         ],
         figures=[

@@ -12,6 +12,7 @@ rule collect_scores:
         scores=scored("scores"),
         pools=pool_files(),
         imports=import_summaries(),
+        agent_runs=agent_runs(),
         paper=published("table2"),
         views=sql("views"),
     output:
@@ -109,6 +110,35 @@ rule export_origins:
         code=PLAN.code("export_table"),
         title="Origin of memory entries and queries",
         notes=[],
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_table.py"
+
+
+rule export_agents:
+    """What coding agents did and cost, per method and tier."""
+    input:
+        database=rules.collect_scores.output,
+        query=sql("agents"),
+    output:
+        csv=report(
+            f"{RESULTS}/agents.csv",
+            caption="../workflow/report/agents.rst",
+            category="Tables",
+            labels={"what": "Coding agents: work and cost"},
+        ),
+        md=f"{RESULTS}/agents.md",
+        tex=f"{RESULTS}/agents.tex",
+    log:
+        f"{RESULTS}/logs/export_agents.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_table"),
+        code=PLAN.code("export_table"),
+        title="Coding agents: work and cost per question",
+        notes=["agents"],
     message:
         "Writing {output.csv}"
     script:

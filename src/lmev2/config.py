@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from lmev2.agent.settings import AgentSettings
 from lmev2.memory.settings import Method, RenderSettings
 from lmev2.models.settings import ControllerSettings, EmbedderSettings, JudgeSettings, ReaderSettings
 from lmev2.pools.settings import ChunkSettings, EventSettings, NoteSettings
@@ -76,6 +77,7 @@ class ModelRoles(Settings):
     judge: JudgeSettings
     controller: ControllerSettings = ControllerSettings()
     embedder: EmbedderSettings
+    agent: AgentSettings = AgentSettings()
 
 
 class StatisticsSettings(Settings):
@@ -149,6 +151,11 @@ class Config(Settings):
                 f"{reranking} rerank, which takes a model, but models.controller.backend is rules; set it to a model "
                 "or leave `rerank` out"
             )
+        efforts = [
+            name for name in self.run.methods if getattr(self.methods[name], "reasoning_effort", None) is not None
+        ]
+        if efforts and self.models.agent.backend == "rules":
+            raise ValueError(f"{efforts} set reasoning_effort, which has no effect: models.agent works without a model")
         labels = [self.methods[name].label for name in self.run.methods]
         if len(set(labels)) != len(labels):
             raise ValueError(f"methods of the run must have different labels, found {labels}")

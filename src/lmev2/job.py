@@ -70,6 +70,15 @@ class Job:
         """The data root's folder."""
         return self._plan.data_root
 
+    @property
+    def pipeline(self) -> Path:
+        """Folder of the Snakefile."""
+        return self._plan.pipeline
+
+    def agent_code(self) -> str:
+        """A hash of the code of the coding agent."""
+        return self._plan.agent_code()
+
     def path(self, value: str) -> str:
         """A configured path with ``{pipeline}`` filled in."""
         return self._plan.path(value)

@@ -12,7 +12,9 @@ from lmev2.memory.settings import PluginMethod, RagMethod
 if TYPE_CHECKING:
     from lmev2.plan import Plan
 
-ROLES = ("reader", "judge", "controller", "embedder")
+ROLES = ("reader", "judge", "controller", "embedder", "agent")
+# What a coding agent is told: when it is started, and in its sandbox.
+AGENT_PROMPTS = ("agent_invocation", "agent_instruction")
 
 
 def _ingest_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
@@ -80,6 +82,30 @@ def _query_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     return spec
 
 
+def _query_agent_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    settings = plan.config.methods[wildcards["method"]]
+    effort = getattr(settings, "reasoning_effort", None)
+    agent = plan.role("agent")
+    return {
+        "name": wildcards["method"],
+        "tier": wildcards["tier"],
+        "shard": wildcards["qshard"],
+        # The effort is the model's, so it stands there only.
+        "method": settings.model_dump(mode="json", include={"family", "parts"}),
+        "allow": plan.config.errors.allow,
+        "render": plan.config.render.model_dump(mode="json"),
+        "agent": agent | ({"reasoning_effort": effort} if effort else {}),
+    }
+
+
+def _models(plan: Plan) -> dict[str, dict[str, Any]]:
+    """The models of the run, as tables and provenance tell of them."""
+    models = {role: plan.role(role) for role in plan.used_roles()}
+    if "agent" in models:
+        models["agent"] |= plan.config.models.agent.model_dump(mode="json", include={"isolation", "price"})
+    return models
+
+
 def _asking(plan: Plan, wildcards: dict[str, str], role: str) -> dict[str, Any]:
     """A job that asks a role's model about the rows of one method and tier."""
     names = {"name": wildcards["method"], "tier": wildcards["tier"]}
@@ -98,7 +124,7 @@ def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
         "partners": {name: list(plan.config.methods[name].compare_with) for name in run.methods},
         "statistics": plan.config.statistics.model_dump(mode="json"),
         "tiers": list(run.tiers),
-        "models": {role: plan.role(role) for role in ROLES},
+        "models": _models(plan),
         "settings": plan.config.model_dump(mode="json", include={"run", "pools", "methods", "render", "errors"}),
         "data_root": plan.config.data.root,
     }
@@ -139,7 +165,7 @@ def _provenance_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
         "settings": settings | {"methods": rows},
         "hub": None if hub is None else hub.model_dump(mode="json"),
         "code": plan.codes(),
-        **{role: plan.role(role) for role in ROLES},
+        **_models(plan),
     }
 
 
@@ -153,7 +179,7 @@ def _harness_run_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
     }
     if plan.import_of(name, tier) is not None:
         return spec  # its settings are those that it came with
-    roles = ["reader", "judge", *plan.roles("query_memory", name)]
+    roles = ["reader", "judge", *plan.roles(plan.query_rule(name), name)]
     return spec | {
         "models": {role: plan.role(role) for role in roles},
         "method": plan.config.methods[name].model_dump(mode="json", exclude={"label", "compare_with"}),
@@ -178,6 +204,8 @@ SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "embed_pool": _embed_spec,
     "index_pool": _index_spec,
     "query_memory": _query_spec,
+    "build_agent_pool": lambda _, wildcards: {"shard": wildcards["shard"]},
+    "query_agent_memory": _query_agent_spec,
     "read_answers": lambda plan, wildcards: _asking(plan, wildcards, "reader"),
     "score_answers": lambda plan, wildcards: _asking(plan, wildcards, "judge"),
     "collect_scores": _collect_spec,

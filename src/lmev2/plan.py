@@ -20,8 +20,8 @@ from lmev2.data.screenshots import find_bundles
 from lmev2.fingerprint import code_fingerprint
 from lmev2.interchange.domains import sampled_domains
 from lmev2.interchange.imports import Import, load_imports
-from lmev2.job_specs import SPECS
-from lmev2.memory.settings import POOL_TABLES, PluginMethod, PoolName, RagMethod
+from lmev2.job_specs import AGENT_PROMPTS, ROLES, SPECS
+from lmev2.memory.settings import POOL_TABLES, AgentMethod, PluginMethod, PoolName, RagMethod
 from lmev2.models.cache import canonical_json
 from lmev2.models.sentence_transformers_backend import model_files
 from lmev2.models.settings import ChatSettings, EmbedderSettings
@@ -41,6 +41,14 @@ MODULES: dict[str, tuple[str, ...]] = {
     "embed_pool": ("lmev2.pools.embed",),
     "index_pool": ("lmev2.index",),
     "query_memory": ("lmev2.memory.query", "lmev2.memory.families", "lmev2.shards"),
+    "build_agent_pool": ("lmev2.agent.pool", "lmev2.data.store", "lmev2.shards"),
+    "query_agent_memory": (
+        "lmev2.memory.query",
+        "lmev2.memory.agent_job",
+        "lmev2.agent.inside.inspect_trajectory",
+        "lmev2.agent.inside.launch",
+        "lmev2.shards",
+    ),
     "read_answers": ("lmev2.reader",),
     "score_answers": ("lmev2.scoring.score",),
     "collect_scores": ("lmev2.tables.database",),
@@ -83,12 +91,30 @@ _EMBEDDERS = {
     "wordllama": "lmev2.models.wordllama_backend",
 }
 
+# What each coding agent runs, inside its sandbox included.
+_AGENTS = {
+    "search": ("lmev2.agent.search", "lmev2.agent.inside.search_agent"),
+    "loop": ("lmev2.agent.loop",),
+    "codex": ("lmev2.agent.codex",),
+}
+
 # Backends that run a model in this process, and those that cost nothing.
 _IN_PROCESS = ("llama_cpp", "sentence_transformers")
 _FREE = ("wordllama", "scripted", "rules")
 
 # Settings of a model role that change how a call is made but not what comes back.
-CALL_MECHANICS = {"timeout_s", "retries", "concurrency", "endpoint", "batch_size", "device"}
+CALL_MECHANICS = {
+    "timeout_s",
+    "retries",
+    "concurrency",
+    "endpoint",
+    "batch_size",
+    "device",
+    "isolation",
+    "program",
+}
+# Settings of the role `agent` that matter also without a model.
+_RULES_OF_AGENT = ("agent", "attempt_s", "attempts", "max_states")
 # Settings that may name a file on disk; its size and time of change stand for its content.
 _FILE_SETTINGS = ("file", "tokenizer", "script")
 
@@ -214,7 +240,9 @@ class Plan:
         return settings.tables() if isinstance(settings, RagMethod) else []
 
     def roles(self, rule: str, method: str | None = None) -> list[str]:
-        """Model roles that a rule's job calls; those of ``query_memory`` depend on the method."""
+        """Model roles that a rule's job calls; those of queries depend on the method."""
+        if rule == "query_agent_memory":
+            return ["agent"]
         if rule != "query_memory":
             return [_ROLES[rule]] if rule in _ROLES else []
         settings = self.config.methods[str(method)]
@@ -234,12 +262,39 @@ class Plan:
     def code(self, rule: str, method: str | None = None) -> str:
         """The ``code`` param of a rule's job; covers the backends of the models that it calls."""
         modules = {self._backend_module(role) for role in self.roles(rule, method)} - {None}
-        return code_fingerprint(*MODULES[rule], *sorted(filter(None, modules)))
+        agents = _AGENTS[self.config.models.agent.agent] if rule == "query_agent_memory" else ()
+        return code_fingerprint(*MODULES[rule], *agents, *sorted(filter(None, modules)))
+
+    def agent_code(self) -> str:
+        """A hash of the code of the coding agent of the run. Codex has none here: what it does is its own program's
+        work, and a change of how it is called must not pay for every question again."""
+        agent = self.config.models.agent.agent
+        return "" if agent == "codex" else code_fingerprint(*_AGENTS[agent])
+
+    def agent_timing(self) -> int:
+        """Share of the resource ``timing`` of a coding agent's job: 1 if it computes on this machine."""
+        return int(self._backend("agent") not in ("openai",))
 
     def codes(self) -> dict[str, Any]:
         """The ``code`` params of all rules by name, of ``query_memory`` by method."""
-        of_queries = {method: self.code("query_memory", method) for method in self.config.run.methods}
+        of_queries = {method: self.code("query_memory", method) for method in self.memory_methods()}
         return {rule: self.code(rule) for rule in MODULES if rule != "query_memory"} | {"query_memory": of_queries}
+
+    def agent_methods(self) -> list[str]:
+        """Methods of the run that a coding agent answers."""
+        return [name for name in self.config.run.methods if isinstance(self.config.methods[name], AgentMethod)]
+
+    def memory_methods(self) -> list[str]:
+        """Methods of the run that are asked in the job's own process."""
+        return [name for name in self.config.run.methods if name not in self.agent_methods()]
+
+    def query_rule(self, method: str) -> str:
+        """The rule that asks a method."""
+        return "query_agent_memory" if method in self.agent_methods() else "query_memory"
+
+    def used_roles(self) -> list[str]:
+        """Model roles of the run: the agent only where a method has it."""
+        return [role for role in ROLES if role != "agent" or self.agent_methods()]
 
     def plugin_folder(self, settings: PluginMethod) -> Path | None:
         """Folder that a plugin is imported from; None for the environment's packages only."""
@@ -263,6 +318,7 @@ class Plan:
         if self.has_controller():
             written: tuple[PoolName, ...] = ("note", "event")
             names += [pool for pool in written if set(POOL_TABLES[pool]) & set(self.pools())]
+        names += list(AGENT_PROMPTS) if self.agent_methods() else []
         return names + sorted({name for method in self.config.run.methods for name in self.query_prompts(method)})
 
     def _backend_module(self, role: str) -> str | None:
@@ -277,8 +333,9 @@ class Plan:
         name."""
         settings: ChatSettings | EmbedderSettings = getattr(self.config.models, name)
         if settings.backend == "rules":
-            return {"backend": "rules", "model": settings.model}  # nothing else matters where no model is called
-        spec = settings.model_dump(mode="json", exclude=CALL_MECHANICS)
+            # Nothing else matters where no model is called.
+            return settings.model_dump(mode="json", include={"backend", "model", *_RULES_OF_AGENT})
+        spec = settings.model_dump(mode="json", exclude={*CALL_MECHANICS, "price"})
         spec |= {name: self.path(spec[name]) for name in _FILE_SETTINGS if spec.get(name)}
         stamps = {name: _stamp(spec[name]) for name in _FILE_SETTINGS if spec.get(name) and Path(spec[name]).is_file()}
         if settings.backend == "sentence_transformers" and Path(str(spec["served_name"] or spec["model"])).is_dir():

@@ -176,6 +176,32 @@ SCORE = _schema(
 )
 
 
+# What a coding agent did for one question: sums over its attempts.
+AGENT_RUN = _schema(
+    {
+        "question_id": _STR,
+        "method": _STR,
+        "tier": _STR,
+        "agent": _STR,  # with its version
+        "model": _STR,
+        "attempts": _INT,
+        "outcome": _STR,  # of the last attempt: finished, timeout, crashed
+        "commands": _INT,  # shell commands
+        "requests": _INT,  # model calls
+        "input_tokens": _INT,
+        "cached_tokens": _INT,  # of the input tokens
+        "output_tokens": _INT,
+        "reasoning_tokens": _INT,  # of the output tokens
+        "wall_s": _FLOAT,
+        "spans": _INT,
+        "states": _INT,  # in the spans
+        "spans_dropped": _INT,
+        "replayed": _BOOL,
+    },
+    {"fault": _STR, "dropped": _STR},  # why there is no output; the spans that were dropped and why, as JSON
+)
+
+
 # Sizes of a trajectory: tokens of its texts in the reader's tokens, and its screenshots apart.
 TRAJECTORY_TOKENS = _schema(
     {

@@ -21,4 +21,5 @@ with Job(snakemake) as job:
         Path(snakemake.input.views).read_text(encoding="utf-8"),
         sources,
         [Path(path) for path in snakemake.input.imports],
+        [Path(path) for path in snakemake.input.agent_runs],
     )

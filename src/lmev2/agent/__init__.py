@@ -1,1 +1,1 @@
-"""Coding agents as memories: sandboxes, the agents that work in them, and what they hand in (paper, Tables 8, 10, 11)."""
+"""Coding agents as memories: sandboxes, the agents in them, and what they hand in (paper, Tables 8, 10, 11)."""

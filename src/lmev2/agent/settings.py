@@ -10,7 +10,6 @@ from lmev2.models.settings import ChatSettings
 from lmev2.settings import Settings
 
 AgentName = Literal["search", "loop", "codex"]
-ReasoningEffort = Literal["minimal", "low", "medium", "high", "xhigh"]
 
 
 class PriceSettings(Settings):
@@ -72,7 +71,8 @@ class AgentSettings(ChatSettings):
     def _model_fits_agent(self) -> Self:
         if (self.agent == "search") != (self.backend == "rules"):
             raise ValueError(
-                f"agent {self.agent!r} with backend {self.backend!r}: `search` goes with `rules`, the others with a model"
+                f"agent {self.agent!r} with backend {self.backend!r}: `search` goes with `rules`, the others with a "
+                "model's backend"
             )
         if self.agent == "codex" and self.backend != "openai":
             raise ValueError(f"agent 'codex' talks to an endpoint: set backend to openai, not {self.backend!r}")

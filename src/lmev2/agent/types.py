@@ -87,10 +87,17 @@ class Box(Protocol):
     Attributes:
         folder: the sandbox's folder on this machine.
         inside: the same folder as commands see it.
+        mounts: what every command is shown besides.
     """
 
     folder: Path
     inside: str
+    mounts: Sequence[Mount]
+
+    def path_inside(self, mount: Mount) -> str:
+        """Where commands find what a mount shows: its target, as an absolute path; without isolation, an absolute target
+        is not possible and this is the source itself. Commands name mounted programs and files by this path only."""
+        ...
 
     def execute(
         self,
@@ -145,7 +152,8 @@ class AgentRun:
     """What came of one attempt.
 
     Attributes:
-        outcome: ``finished``: the agent ended by itself, whatever it wrote; ``timeout``; ``crashed``: it could not go on.
+        outcome: ``finished``: the agent ended by itself, whatever it wrote; ``timeout``; ``crashed``: it could not go
+            on.
         detail: why, where it did not finish; no addresses with keys, no keys.
         usage: of its model calls.
         commands: shell commands that it started.
@@ -162,8 +170,8 @@ class AgentRun:
 
 
 class Agent(Protocol):
-    """A coding agent. Every failure of an attempt is an outcome; only what the configuration or the environment lacks is
-    raised, as a :class:`~lmev2.models.types.ModelSetupError`.
+    """A coding agent. Every failure of an attempt is an outcome; only what the configuration or the environment lacks
+    is raised, as a :class:`~lmev2.models.types.ModelSetupError`.
 
     Attributes:
         name: what results call it, such as ``search`` or ``codex 0.117.0``.

@@ -20,7 +20,7 @@ from lmev2.memory.query_rules import RuleQueries
 from lmev2.memory.rag import RagMemory
 from lmev2.memory.rerank import Reranker
 from lmev2.memory.search import PoolSearch
-from lmev2.memory.settings import Method, NoneMethod, PluginMethod, RagMethod, RenderSettings
+from lmev2.memory.settings import AgentMethod, Method, NoneMethod, PluginMethod, RagMethod, RenderSettings
 from lmev2.memory.summary import HaystackSummaries
 from lmev2.models.settings import ControllerSettings
 from lmev2.models.types import ChatBackend, EmbeddingBackend, ModelSetupError
@@ -72,6 +72,8 @@ def open_memory(spec: Mapping[str, Any], tools: Tools) -> Memory:
     if isinstance(method, PluginMethod):
         folder = Path(tools.path(method.path)) if method.path is not None else None
         return open_plugin(method, folder, tools.store)
+    if isinstance(method, AgentMethod):
+        raise ValueError(f"{method.label!r} is of family agent, whose sandboxes another rule makes")
     return _open_rag(method, RenderSettings.model_validate(spec["render"]), tools)
 
 

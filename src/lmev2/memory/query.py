@@ -56,7 +56,7 @@ def query_rows(
     ready: tuple[str, ...] | None = None
     for number in _by_haystack(questions, haystacks):
         question = questions[number]
-        query = _query(question, haystacks, spec)
+        query = query_of(question, haystacks, spec)
         row = _row(question["question_id"], spec)
         with collect() as ledger:
             try:
@@ -125,7 +125,7 @@ def _by_haystack(questions: Sequence[Row], haystacks: Mapping[str, Sequence[str]
     return [number for group in groups.values() for number in group]
 
 
-def _query(question: Row, haystacks: Mapping[str, Sequence[str]], spec: Mapping[str, Any]) -> MemoryQuery:
+def query_of(question: Row, haystacks: Mapping[str, Sequence[str]], spec: Mapping[str, Any]) -> MemoryQuery:
     """What the memory may see of a question."""
     image = Path(question["image"]) if question["image"] else None
     method = spec["method"]

@@ -113,7 +113,7 @@ def slice_body(
     states = trajectory.states[hit.first_state : hit.last_state + 1]
     if settings.mode == "full":
         return _full_states(trajectory, hit, query, states), [state.state_index for state in states]
-    return _focused_states(trajectory, query, states, settings, seen)
+    return focused_states(trajectory, query, states, settings, seen)
 
 
 def _screenshot(hit: Hit, state: State, pool: str, settings: RenderSettings, seen: set[str]) -> list[ContextItem]:
@@ -142,20 +142,23 @@ def _full_states(trajectory: Trajectory, hit: Hit, query: str, states: Sequence[
     blocks = [
         f"Query: {query}",
         f"Goal: {trajectory.goal}",
-        "Action sequence:\n" + _numbered(actions, 0),
-        "Actions in this slice:\n" + _numbered(local, hit.first_state),
+        "Action sequence:\n" + numbered_actions(actions, 0),
+        "Actions in this slice:\n" + numbered_actions(local, hit.first_state),
     ]
-    for state in states:
-        step = "" if state.step is None else f" (step {state.step})"
-        led_here = actions[state.state_index - 1] if state.state_index else "none (first state)"
-        blocks.append(
-            f"[State {state.state_index}{step}]\nURL: {state.url}\n"
-            f"Action that led here: {led_here}\nAccessibility tree:\n{state.tree}"
-        )
-    return "\n".join(blocks)
+    return "\n".join(blocks + [state_text(trajectory, state) for state in states])
 
 
-def _numbered(actions: Sequence[str], first: int) -> str:
+def state_text(trajectory: Trajectory, state: State) -> str:
+    """A state in full: index, step, address, the action that led to it, and the whole tree."""
+    step = "" if state.step is None else f" (step {state.step})"
+    index = state.state_index
+    led_here = trajectory.transition_action(index - 1) if index else "none (first state)"
+    return (
+        f"[State {index}{step}]\nURL: {state.url}\nAction that led here: {led_here}\nAccessibility tree:\n{state.tree}"
+    )
+
+
+def numbered_actions(actions: Sequence[str], first: int) -> str:
     """Transitions as ``pre -> post: action`` lines; states are numbered as in the trajectory."""
     return (
         "\n".join(f"  {number} -> {number + 1}: {action}" for number, action in enumerate(actions, start=first))
@@ -163,9 +166,10 @@ def _numbered(actions: Sequence[str], first: int) -> str:
     )
 
 
-def _focused_states(
+def focused_states(
     trajectory: Trajectory, query: str, states: Sequence[State], settings: RenderSettings, seen: set[str]
 ) -> tuple[str, list[int]]:
+    """Goal and excerpts of states, as much as ``slice_chars`` allows, and the states that are shown."""
     goal = f"Goal: {_short(trajectory.goal, _GOAL_CHARS)}"
     blocks = [] if goal in seen else [goal]
     seen.add(goal)

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from lmev2.agent.types import PartName
+from lmev2.models.settings import ReasoningEffort
 from lmev2.settings import Settings
 
 PoolName = Literal["note", "event", "raw_state"]
@@ -177,4 +179,25 @@ class PluginMethod(MethodRow):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-Method = Annotated[NoneMethod | RagMethod | PluginMethod, Field(discriminator="family")]
+class AgentMethod(MethodRow):
+    """A coding agent that explores the haystack's files; which one is the role ``agent`` (paper, Tables 10 and 11).
+
+    Attributes:
+        parts: what it is given beside the files: ``workflow`` (how to go about it), ``manifest`` (summaries of all
+            trajectories), ``helper`` (a script that inspects one). Without any it is the plain coding agent.
+        reasoning_effort: of its model, in place of the role's: rows that differ in it are operating points.
+    """
+
+    family: Literal["agent"]
+    parts: tuple[PartName, ...] = ()
+    reasoning_effort: ReasoningEffort | None = None
+
+    @field_validator("parts")
+    @classmethod
+    def _no_repeats(cls, parts: tuple[PartName, ...]) -> tuple[PartName, ...]:
+        if len(set(parts)) != len(parts):
+            raise ValueError(f"a part is named twice in {list(parts)}")
+        return parts
+
+
+Method = Annotated[NoneMethod | RagMethod | PluginMethod | AgentMethod, Field(discriminator="family")]

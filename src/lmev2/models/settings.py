@@ -12,6 +12,8 @@ from pydantic import Field, model_validator
 
 from lmev2.settings import Settings
 
+ReasoningEffort = Literal["minimal", "low", "medium", "high", "xhigh"]
+
 
 class SamplingSettings(Settings):
     """Sampling of a chat role; null leaves a value to the backend."""
@@ -67,7 +69,7 @@ class ChatSettings(Settings):
     images: bool = False
     image_tokens: ImageTokenSettings = ImageTokenSettings()
     thinking: bool | None = None
-    reasoning_effort: Literal["low", "medium", "high", "xhigh"] | None = None
+    reasoning_effort: ReasoningEffort | None = None
     sampling: SamplingSettings = SamplingSettings()
     timeout_s: Annotated[float, Field(gt=0)] = 600
     retries: Annotated[int, Field(ge=0)] = 3

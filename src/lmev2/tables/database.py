@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lmev2.files import replacing
 from lmev2.pools.entry import CUT_TREES
-from lmev2.rows import check_readable
+from lmev2.rows import AGENT_RUN, check_readable
 from lmev2.tables.statistics import fill_statistics
 
 
@@ -27,12 +27,14 @@ def collect(
     views: str,
     sources: Mapping[str, str],
     imports: Sequence[Path] = (),
+    agent_runs: Sequence[Path] = (),
 ) -> None:
     """Write the database.
 
     Tables: ``questions``, ``contexts``, ``answers``, ``scores`` (one row per question, method and tier), ``methods``
     (the rows of the table with their position), ``tiers``, ``models`` (role, name and settings), ``pools`` (entries
-    per pool and origin), ``imports`` (what each imported run is and how much of it was taken), ``intervals``,
+    per pool and origin), ``imports`` (what each imported run is and how much of it was taken), ``agent_runs`` (what coding
+    agents did for each question, and its cost where there is a price), ``intervals``,
     ``comparisons``, ``lafs`` and ``reference_points`` (see :mod:`lmev2.tables.statistics`), and ``run`` (all settings,
     and the hashes of data and prompts).
 
@@ -48,13 +50,15 @@ def collect(
         views: SQL that defines the views.
         sources: what the run was made from, such as data and prompts, by name: hashes.
         imports: a summary of each imported run, as :func:`lmev2.interchange.select.select_import` returns it.
+        agent_runs: Parquet files of what coding agents did.
     """
-    for path in (questions, *pools, *(path for paths in rows.values() for path in paths)):
+    for path in (questions, *pools, *agent_runs, *(path for paths in rows.values() for path in paths)):
         check_readable(path)
     with replacing(target) as temporary, duckdb.connect(str(temporary)) as database:
         _fill(database, spec, questions, rows, sources)
         _count_origins(database, pools)
         _describe_imports(database, imports)
+        _add_agent_runs(database, agent_runs, spec["models"].get("agent", {}).get("price") or {})
         database.execute(views)
         with paper.open(encoding="utf-8", newline="") as file:
             published = list(csv.DictReader(file))
@@ -127,6 +131,27 @@ def _describe_imports(database: duckdb.DuckDBPyConnection, imports: Sequence[Pat
         database.execute(
             f"INSERT INTO imports ({columns}) VALUES ({', '.join('?' for _ in summary)})", list(summary.values())
         )
+
+
+def _add_agent_runs(
+    database: duckdb.DuckDBPyConnection, paths: Sequence[Path], price: Mapping[str, float | str | None]
+) -> None:
+    """The rows with their cost: cached input tokens have a price of their own, and all prices are per million."""
+    database.register("content", AGENT_RUN.empty_table())
+    source = "read_parquet($paths)" if paths else "content"
+    values: dict[str, Any] = {name: price.get(name) for name in ("input", "cached_input", "output", "currency")}
+    database.execute(
+        f"""
+        CREATE TABLE agent_runs AS
+        SELECT *,
+               (CAST($input AS DOUBLE) * (input_tokens - cached_tokens) + CAST($cached_input AS DOUBLE) * cached_tokens
+                + CAST($output AS DOUBLE) * output_tokens) / 1e6 AS cost,
+               CASE WHEN $input IS NOT NULL THEN CAST($currency AS VARCHAR) END AS currency
+        FROM {source} ORDER BY method, tier, question_id
+        """,
+        values | ({"paths": _names(paths)} if paths else {}),
+    )
+    database.unregister("content")
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

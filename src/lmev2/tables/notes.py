@@ -80,12 +80,22 @@ def shares_note(_: duckdb.DuckDBPyConnection) -> list[str]:
     ]
 
 
+def agents_note(_: duckdb.DuckDBPyConnection) -> list[str]:
+    """What is counted of coding agents."""
+    return [
+        "Means over questions, attempts that failed included: shell commands, model calls (requests), tokens, seconds "
+        "from the making of the sandbox to the output. failed: questions without a usable output. Cached tokens are part of the "
+        "input tokens, reasoning tokens of the output tokens. Costs stand where models.agent.price has a price."
+    ]
+
+
 # Notes of single tables, by the name that a rule gives.
 NOTES: Mapping[str, Callable[[duckdb.DuckDBPyConnection], Sequence[str]]] = {
     "bootstrap": bootstrap_note,
     "references": reference_note,
     "latency": latency_note,
     "shares": shares_note,
+    "agents": agents_note,
 }
 
 

@@ -23,7 +23,7 @@ _KINDS: Final = {
     "rag question": "Retrieval, the question is the query",
     "rag generated": "Retrieval with generated queries",
     "plugin": "Plugin memory",
-    "codex": "Coding agent",
+    "agent": "Coding agent",
     "imported": "Imported run",
 }
 

@@ -19,6 +19,10 @@ _TABLES: Final[Mapping[str, tuple[str, str]]] = {
         "Origin of memory entries and queries",
         "Written by rules, by a model, by a call that repaired the model’s reply, or by the fallback.",
     ),
+    "agents": (
+        "Coding agents: work and cost",
+        "Means over questions. Failed: no usable output in all attempts. Costs only where the configuration has a price.",
+    ),
     "paper_check": ("Our numbers beside the published ones", "Differences to the paper’s Table 2, row by row."),
 }
 _FIGURES: Final[Mapping[str, str]] = {

@@ -1,0 +1,198 @@
+"""Asking a coding agent: a fresh sandbox, up to so many attempts until there is a usable output, and a kept result.
+
+An agent's run can cost minutes and money, so what it handed in is kept in the call cache under everything that the
+agent could see and everything that can change what it does. Runs without a usable output are not kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lmev2.agent.output import OutputError, remove_outputs
+from lmev2.agent.types import Agent, Box, Mount, Task, Usage
+from lmev2.models.cache import CallCache
+from lmev2.models.stopwatch import account
+from lmev2.models.text import well_formed
+
+_log = logging.getLogger(__name__)
+_NAMESPACE = "agent"
+_DETAIL_CHARS = 300
+
+Build = Callable[[Path], tuple[Task, Sequence[Mount]]]
+Read = Callable[[Path], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt and what was wrong with it.
+
+    Attributes:
+        outcome: ``finished``, ``timeout`` or ``crashed``.
+        fault: why its output cannot be used, as a named reason with its detail; None where it can.
+        detail: why the agent did not finish.
+        usage, commands, wall_s, events: as in :class:`~lmev2.agent.types.AgentRun`.
+    """
+
+    outcome: str
+    fault: str | None
+    detail: str | None
+    usage: Usage
+    commands: int
+    wall_s: float
+    events: tuple[Mapping[str, Any], ...] = ()
+
+    def told(self) -> str:
+        """What happened, for messages."""
+        parts = [self.outcome if self.outcome != "finished" else "", self.detail or "", self.fault or ""]
+        return ": ".join(filter(None, parts))[:_DETAIL_CHARS]
+
+
+@dataclass(frozen=True)
+class AgentResult:
+    """What came of asking.
+
+    Attributes:
+        output: what was read of the output file; None when no attempt left a usable one.
+        attempts: in order; the last one left the output.
+        wall_s: seconds from the making of the sandbox to the output, as first measured.
+        replayed: from the cache.
+    """
+
+    output: dict[str, Any] | None
+    attempts: tuple[Attempt, ...]
+    wall_s: float
+    replayed: bool = False
+
+    @property
+    def usage(self) -> Usage:
+        """Of all attempts together."""
+        return sum((one.usage for one in self.attempts), Usage())
+
+    def fault(self) -> str:
+        """Why there is no output."""
+        told = "; ".join(f"attempt {number}: {one.told()}" for number, one in enumerate(self.attempts, start=1))
+        return f"no usable output in {len(self.attempts)} attempts: {told}"
+
+
+class AgentRunner:
+    """Asks an agent, or repeats what it answered before.
+
+    Args:
+        agent: the agent.
+        identity: all that can change what it does, besides what it sees in the sandbox.
+        attempts: tries until there is a usable output.
+        attempt_s: seconds of one attempt.
+        open_box: makes a sandbox of a folder and its mounts.
+        cache: keeps the results.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        identity: Mapping[str, Any],
+        attempts: int,
+        attempt_s: float,
+        open_box: Callable[[Path, Sequence[Mount]], Box],
+        cache: CallCache,
+    ):
+        self.agent = agent
+        self._identity, self._attempts, self._attempt_s = dict(identity), attempts, attempt_s
+        self._open_box, self._cache = open_box, cache
+
+    def ask(self, shown: Mapping[str, Any], build: Build, read: Read) -> AgentResult:
+        """Build a sandbox and let the agent work in it until ``read`` accepts its output.
+
+        The call's ledger counts the time that it took when it first ran.
+
+        Args:
+            shown: what stands behind the sandbox's read-only mounts, for the key: such as the haystack's ids.
+            build: fills an empty folder; the invocation and the mounts.
+            read: the output as JSON values.
+
+        Raises:
+            ModelSetupError: the agent or its sandbox cannot run here.
+        """
+        started = time.perf_counter()
+        with tempfile.TemporaryDirectory(prefix="lmev2-agent-", ignore_cleanup_errors=True) as name:
+            folder = Path(name) / "sandbox"
+            folder.mkdir()
+            task, mounts = build(folder)
+            key = {"agent": self._identity, "shown": dict(shown), "prompt": task.prompt, "files": _digests(folder)}
+            with self._cache.only_one(_NAMESPACE, key):
+                kept = self._cache.get_json(_NAMESPACE, key)
+                if kept is not None:
+                    result = _from_json(kept)
+                    account(time.perf_counter() - started, result.wall_s)
+                    return result
+                attempts, output = self._try(self._open_box(folder, mounts), task, read)
+                result = AgentResult(output, tuple(attempts), time.perf_counter() - started)
+                if output is not None:
+                    self._cache.put_json(_NAMESPACE, key, _as_json(result))
+        return result
+
+    def _try(self, box: Box, task: Task, read: Read) -> tuple[list[Attempt], dict[str, Any] | None]:
+        attempts: list[Attempt] = []
+        while len(attempts) < self._attempts:
+            remove_outputs(box.folder)
+            run = self.agent.run(box, task, self._attempt_s)
+            output, fault = None, None
+            try:
+                output = read(box.folder)
+            except OutputError as error:
+                fault = str(error)
+            attempts.append(Attempt(run.outcome, fault, run.detail, run.usage, run.commands, run.wall_s, run.events))
+            if output is not None:
+                return attempts, output
+            _log.warning("attempt %d of %d: %s", len(attempts), self._attempts, attempts[-1].told())
+        return attempts, None
+
+
+def write_trace(folder: Path, result: AgentResult) -> None:
+    """Keep what an agent did: ``summary.json``, and per attempt ``attempt_N.events.jsonl.gz``; nothing of the haystack.
+
+    Equal results make equal files, byte for byte.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    attempts = [{**asdict(one), "events": len(one.events)} for one in result.attempts]
+    summary = {"wall_s": result.wall_s, "usage": asdict(result.usage), "attempts": attempts, "output": result.output}
+    text = json.dumps(summary, indent=1, ensure_ascii=False, sort_keys=True)
+    (folder / "summary.json").write_text(well_formed(text) + "\n", encoding="utf-8")
+    for number, one in enumerate(result.attempts, start=1):
+        (folder / f"attempt_{number}.events.jsonl.gz").write_bytes(_packed(one.events))
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file of a sandbox by its relative path."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _packed(events: Sequence[Mapping[str, Any]]) -> bytes:
+    lines = "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in events)
+    return gzip.compress(well_formed(lines).encode(), mtime=0)
+
+
+def _as_json(result: AgentResult) -> dict[str, Any]:
+    attempts = [
+        {**asdict(one), "events": base64.b64encode(_packed(one.events)).decode("ascii")} for one in result.attempts
+    ]
+    return {"output": result.output, "wall_s": result.wall_s, "attempts": attempts}
+
+
+def _from_json(value: Mapping[str, Any]) -> AgentResult:
+    attempts = []
+    for one in value["attempts"]:
+        text = gzip.decompress(base64.b64decode(one["events"])).decode()
+        events = tuple(json.loads(line) for line in text.split("\n") if line)
+        attempts.append(Attempt(**{**one, "usage": Usage(**one["usage"]), "events": events}))
+    return AgentResult(value["output"], tuple(attempts), value["wall_s"], replayed=True)
