@@ -28,7 +28,7 @@ UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps --r
 SOURCES := src workflow/scripts tests benchmarks minibench
 TABLES := all
 
-.PHONY: help env dev-env gpu-env table2 test lint format rulegraph schema lock minibench-env minibench unlock clean
+.PHONY: help env dev-env gpu-env table2 test lint format rulegraph schema lock codex minibench-env minibench unlock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'
@@ -88,6 +88,13 @@ schema: dev-env  ## write workflow/schemas/config.schema.json from the configura
 
 lock: dev-env  ## pin everything anew from pyproject.toml (writes envs/*.lock and envs/lmev2.yaml)
 	@$(BIN)/python envs/lock.py
+
+codex:  ## the Codex CLI for agent `codex` -> .tools/codex (needs npm; 180 MB)
+	@command -v npm >/dev/null || { echo "No npm found on PATH. Install it (Debian: apt-get install npm), or install" \
+		"Codex in another way and name the program in models.agent.program."; exit 1; }
+	@mkdir -p .tools/codex && cp envs/codex/package.json envs/codex/package-lock.json .tools/codex
+	@npm ci --prefix .tools/codex --ignore-scripts --no-audit --no-fund
+	@.tools/codex/node_modules/.bin/codex --version
 
 minibench-env: $(BIN)/uv  ## the environment that records the shipped data root
 	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv-minibench

@@ -184,7 +184,7 @@ def make_tokenizer(path: Path) -> str:
 
 def _parts(message: dict[str, Any], kind: str) -> list[Any]:
     """The content of a message's parts of one type."""
-    content = message["content"]
+    content = message["content"] or ""  # null where the model only calls tools
     if isinstance(content, str):
         return [content] if kind == "text" else []
     return [part[kind] for part in content if part["type"] == kind]

@@ -1,7 +1,9 @@
-"""The command line: ``show`` prints the tables of a finished run and says where everything lies; ``schema`` prints the
-JSON schema of the configuration, for editors; ``import-run`` and ``leaderboard`` stand in :mod:`lmev2.cli_interchange`.
+"""The command line. Each command, or family of commands, is a module ``cli_<name>`` with ``add_commands``. Here stand
+``show``, which prints the tables of a finished run and says where everything lies, and ``schema``, which prints the
+JSON schema of the configuration, for editors.
 
-Exit status: 0, 1 when something is wrong with the data, 2 when something is wrong with the command.
+Exit status of every command: 0, 1 when something is wrong with the data, 2 when something is wrong with the command;
+141 when whoever reads the output stops before its end.
 """
 
 from __future__ import annotations
@@ -9,30 +11,45 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmev2 import cli_interchange
+from lmev2 import cli_browsergym, cli_inspect, cli_interchange, cli_validate
 from lmev2.config import Config
 from lmev2.tables.layout import markdown_table
 
+_COMMANDS = (cli_inspect, cli_validate, cli_browsergym, cli_interchange)
+_PIPE_CLOSED = 141
 _TABLES = {"table2": "Accuracy and query latency", "evidence": "Evidence in the context"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="lmev2", description="Look at the results of a run, and exchange runs.")
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser = argparse.ArgumentParser(
+        prog="lmev2",
+        description="Look at data and results, take in recorded runs, and exchange results. lmev2 COMMAND -h explains "
+        "a command.",
+        epilog="Exit status: 0; 1 when something is wrong with the data; 2 when something is wrong with the command.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     show = commands.add_parser("show", help="print the tables of a finished run")
     show.add_argument("table", choices=["table2"], help="which table; table2 comes with the evidence table")
     show.add_argument("--results", type=Path, default=Path("results"), help="folder of the run (default: results)")
     show.set_defaults(run=lambda options: show_tables(options.results))
     schema = commands.add_parser("schema", help="print the JSON schema of the configuration")
     schema.set_defaults(run=lambda _: print_schema())
-    cli_interchange.add_commands(commands)
+    for module in _COMMANDS:
+        module.add_commands(commands)
     options = parser.parse_args(arguments)
-    return int(options.run(options))
+    try:
+        status = int(options.run(options))
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    return status
 
 
 def print_schema() -> int:

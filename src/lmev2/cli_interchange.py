@@ -12,6 +12,7 @@ from lmev2.data.errors import DataError
 from lmev2.interchange.importing import import_runs
 from lmev2.interchange.layout import TIERS
 from lmev2.interchange.leaderboard import PAPER_TABLE2, Submission, build_package
+from lmev2.interchange.schema import line_fault
 
 _METHOD_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -31,7 +32,7 @@ def _add_import(commands: Any) -> None:
     )
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="run folder <method>_<domain>_<tier>")
     parser.add_argument("--name", required=True, type=_method_name, help="the method's name in tables")
-    parser.add_argument("--label", required=True, type=_text, help="its label in tables")
+    parser.add_argument("--label", required=True, type=_label, help="its label in tables")
     parser.add_argument("--tier", choices=TIERS, help="haystack size, where neither folder name nor run_args.json says")
     parser.add_argument("--out", required=True, type=Path, help="the import folder to write, such as imports/NAME")
     parser.set_defaults(run=_import)
@@ -40,7 +41,7 @@ def _add_import(commands: Any) -> None:
 def _import(options: argparse.Namespace) -> int:
     try:
         manifest = import_runs(options.folders, options.name, options.label, options.tier, options.out)
-    except DataError as error:
+    except (DataError, OSError) as error:
         print(f"Nothing was imported.\n{error}", file=sys.stderr)
         return 1
     for run in manifest.runs:
@@ -48,6 +49,8 @@ def _import(options: argparse.Namespace) -> int:
         print(f"{run.folder}: {run.questions} questions of domain {run.domain}; rows with an error: {errors}")
         if run.empty_replies:
             print(f"  {run.empty_replies} scored rows have an empty reply, which may stand for a failed call")
+        if run.images_elsewhere:
+            print(f"  {run.images_elsewhere} images are not named relative to a data root: no picture of them is shown")
     print(f"{options.out}: {manifest.label} on {manifest.tier}, reader {manifest.reader}, judge {manifest.judge}.")
     print(f'Take it in with: run: {{imports: ["{options.out}"]}}')
     return 0
@@ -76,7 +79,7 @@ def _add_leaderboard(commands: Any) -> None:
     parser.add_argument(
         "--private",
         action="store_true",
-        help="not for the public board: other readers and judges are warnings, and the package is marked",
+        help="not for the public board: other readers, judges and questions are warnings, and the package is marked",
     )
     parser.add_argument(
         "--reference",
@@ -98,6 +101,9 @@ def _leaderboard(parser: argparse.ArgumentParser, options: argparse.Namespace) -
     except DataError as error:
         print(error, file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"no package of {submission.name!r}: {error}", file=sys.stderr)
+        return 1
     for warning in warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     print(f"{folder}\n{tarball}")
@@ -110,9 +116,10 @@ def _method_name(value: str) -> str:
     return value
 
 
-def _text(value: str) -> str:
-    if not value.strip():
-        raise argparse.ArgumentTypeError("must not be empty")
+def _label(value: str) -> str:
+    fault = line_fault(value)
+    if fault is not None:
+        raise argparse.ArgumentTypeError(f"{value!a} {fault}")
     return value
 
 

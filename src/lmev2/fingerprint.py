@@ -69,12 +69,22 @@ def _direct_imports(name: str) -> frozenset[str]:
     for node in ast.walk(_tree(name)):
         if isinstance(node, ast.Import):
             candidates = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            candidates = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.ImportFrom) and (module := _imported_from(name, node)):
+            candidates = [module, *(f"{module}.{alias.name}" for alias in node.names)]
         else:
             continue
         found.update(candidate for candidate in candidates if _module_file(candidate) is not None)
     return frozenset(found)
+
+
+def _imported_from(name: str, node: ast.ImportFrom) -> str | None:
+    """The module that names are imported from; a relative one starts at the importing module's package."""
+    if not node.level:
+        return node.module
+    path = _module_file(name)
+    above = node.level - (path is not None and path.name == "__init__.py")
+    package = name.split(".")[: -above or None]
+    return ".".join([*package, node.module] if node.module else package)
 
 
 def _import_closure(module: str) -> set[str]:

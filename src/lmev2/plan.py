@@ -93,7 +93,7 @@ _EMBEDDERS = {
 
 # What each coding agent runs, inside its sandbox included.
 _AGENTS = {
-    "search": ("lmev2.agent.search", "lmev2.agent.inside.search_agent"),
+    "search": ("lmev2.agent.search", "lmev2.agent.inside.search_agent.__main__"),
     "loop": ("lmev2.agent.loop",),
     "codex": ("lmev2.agent.codex",),
 }

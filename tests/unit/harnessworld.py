@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,16 @@ from typing import Any
 from unit.dataroot import SCORERS, write_png
 
 from lmev2.data.schema import CATEGORIES
+from lmev2.interchange.aggregate import aggregate
 from lmev2.interchange.export import ExportedRun, export_run, run_args
-from lmev2.interchange.layout import NOT_RECORDED, RECORDS, folder_name
+from lmev2.interchange.layout import (
+    AGGREGATED,
+    HAYSTACK,
+    NOT_RECORDED,
+    RECORDS,
+    folder_name,
+    write_json,
+)
 from lmev2.prompts import Prompt
 from lmev2.rows import EVIDENCE, write_rows
 
@@ -23,6 +31,7 @@ PROMPT = Prompt("Be brief.", "Context:\n{memory_context}\nQuestion: {question}")
 HASHES = {"reader_web": "aa", "reader_enterprise": "bb"}
 ERRORS = ("memory_error", "api_error", "length", "judge_error")
 READER, JUDGE = "Qwen3.5-9B", "GPT-5.2-test"
+CYCLE = tuple(itertools.product(SCORERS, ("web", "enterprise")))
 
 
 @dataclass
@@ -81,15 +90,31 @@ class World:
         return paths
 
 
+def official_kinds() -> list[tuple[str, str]]:
+    """Type and domain of 451 questions, as many of each domain and category as the official release has."""
+    counts = {"static-environment": 120, "static-environment-abs": 69, "dynamic-environment": 127}
+    counts |= {"procedure": 100, "procedure-abs": 6, "errors-gotchas": 29}
+    kinds = [kind for kind, count in counts.items() for _ in range(count)]
+    return [(kind, "web" if number < 240 else "enterprise") for number, kind in enumerate(kinds)]
+
+
 def make_world(
-    root: Path, seed: int, questions: int = 28, errors: float = 0.0, method: str = "rag", shared: bool = False
+    root: Path,
+    seed: int,
+    questions: int = 28,
+    errors: float = 0.0,
+    method: str = "rag",
+    shared: bool = False,
+    kinds: Sequence[tuple[str, str]] = CYCLE,
 ) -> World:
-    """A random run; ``errors`` is the share of rows that failed, ``shared`` gives a domain's questions one haystack."""
+    """A random run; ``errors`` is the share of rows that failed, ``shared`` gives a domain's questions one haystack.
+
+    Types and domains of the questions go round in ``kinds``.
+    """
     rng = random.Random(seed)
     world = World(root, method, "small")
-    kinds = itertools.cycle(itertools.product(SCORERS, ("web", "enterprise")))
     for number in range(questions):
-        kind, domain = next(kinds)
+        kind, domain = kinds[number % len(kinds)]
         question = _question(root, number, kind, domain)
         world.questions.append(question)
         names = [f"t{one}" for one in rng.sample(range(9), 4)]
@@ -103,6 +128,22 @@ def make_world(
         _add_rows(world, rng, question, names, error)
     rng.shuffle(world.questions)
     return world
+
+
+def point_runs(tmp_path: Path, name: str, seed: int, **changes: Any) -> tuple[Path, Path]:
+    """Run folders of a world over the same questions and haystacks, whatever the seed of its answers."""
+    shape = {key: value for key, value in changes.items() if key in ("questions", "kinds")}
+    base = make_world(tmp_path / "data", 0, **shape)
+    world = make_world(tmp_path / "data", seed, **changes)
+    world.haystacks = base.haystacks
+    web, enterprise = world.export(tmp_path / name)
+    return web, enterprise
+
+
+def total_anew(folder: Path) -> None:
+    """Write ``aggregated_metrics.json`` by the records as they are."""
+    haystacks = json.loads((folder / HAYSTACK).read_text(encoding="utf-8"))
+    write_json(folder / AGGREGATED, aggregate(records(folder), haystacks))
 
 
 def _question(root: Path, number: int, kind: str, domain: str) -> Row:

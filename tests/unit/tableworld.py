@@ -42,6 +42,9 @@ class Run:
     answers: list[Row] = field(default_factory=list)
     scores: list[Row] = field(default_factory=list)
     entries: list[Row] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
+    families: dict[str, str] = field(default_factory=dict)
+    agent: dict[str, Any] | None = None  # settings of the role
 
     def of(self, stage: str, method: str, tier: str) -> list[Row]:
         rows: list[Row] = getattr(self, stage)
@@ -53,8 +56,21 @@ class Run:
 
     @property
     def spec(self) -> dict[str, Any]:
-        methods = [{"method": name, "label": f"Label of {name}", "family": "rag"} for name in self.methods]
-        models = {"reader": {"model": "R1", "seed": 3}, "judge": {"model": "J1"}, "embedder": {"model": "E1"}}
+        methods = [
+            {
+                "method": name,
+                "label": self.labels.get(name, f"Label of {name}"),
+                "family": self.families.get(name, "rag"),
+            }
+            for name in self.methods
+        ]
+        models: dict[str, Any] = {
+            "reader": {"model": "R1", "seed": 3},
+            "judge": {"model": "J1"},
+            "embedder": {"model": "E1"},
+        }
+        if self.agent is not None:
+            models["agent"] = self.agent
         statistics = {"resamples": 500, "seed": 0, "level": 0.95, "alpha": 0.05}
         return {
             "methods": methods,

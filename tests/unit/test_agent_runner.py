@@ -14,7 +14,7 @@ from lmev2.agent.output import read_memory
 from lmev2.agent.runner import AgentResult, AgentRunner, write_trace
 from lmev2.agent.types import MEMORY_FILE, AgentRun, Box, Execution, Mount, Task, Usage
 from lmev2.models.cache import CallCache
-from lmev2.models.stopwatch import collect
+from lmev2.models.stopwatch import account, collect
 
 STATES = {"t1": 5, "t2": 2}
 GOOD = {
@@ -44,10 +44,12 @@ class ScriptedAgent:
     name, model = "scripted 1", "none"
 
     def __init__(self, *steps: Callable[[Path], AgentRun]):
-        self.steps, self.calls, self.seen = steps, 0, []
+        self.steps, self.calls, self.checks = steps, 0, 0
+        self.seen: list[tuple[str, float, list[str]]] = []
 
     def check(self) -> None:
-        """Nothing is needed."""
+        assert self.calls == 0 or self.checks
+        self.checks += 1
 
     def run(self, box: Box, task: Task, timeout_s: float) -> AgentRun:
         self.seen.append((task.prompt, timeout_s, sorted(path.name for path in box.folder.iterdir())))
@@ -79,7 +81,8 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def make_runner(agent: ScriptedAgent, folder: Path, attempts: int = 3, **identity: Any) -> AgentRunner:
-    return AgentRunner(agent, {"agent": "scripted", **identity}, attempts, 60.0, FakeBox, CallCache(folder / "cache"))
+    cache = CallCache(folder / "cache")
+    return AgentRunner(agent, {"agent": "scripted", **identity}, attempts, 60.0, FakeBox, cache, agent.check)
 
 
 def test_a_good_first_attempt_is_the_only_one(tmp_path: Path) -> None:
@@ -122,7 +125,7 @@ def test_results_are_kept_and_failures_are_not(tmp_path: Path) -> None:
     assert make_runner(agent, tmp_path, attempts=2).ask({}, build, read).output is None
     first = make_runner(agent, tmp_path, attempts=2).ask({}, build, read)
     again = make_runner(agent, tmp_path, attempts=2).ask({}, build, read)
-    assert agent.calls == 3
+    assert agent.calls == 3 and agent.checks == 2  # a runner that finds everything in the cache looks for nothing
     assert again.replayed and not first.replayed
     assert (again.output, again.wall_s) == (first.output, first.wall_s)
     assert again.attempts[0].usage == first.attempts[0].usage and len(again.attempts[0].events) == 1
@@ -158,6 +161,16 @@ def test_a_replay_counts_for_the_time_that_was_measured_first(tmp_path: Path) ->
         make_runner(ScriptedAgent(slowly), tmp_path).ask({}, build, read)
     assert first.honest_s >= result.wall_s >= 0.2
     assert second.elapsed_s < 0.2 and second.honest_s == pytest.approx(result.wall_s, abs=0.05)
+
+
+def test_waits_for_an_endpoint_do_not_count(tmp_path: Path) -> None:
+    def waiting(folder: Path) -> AgentRun:
+        account(0.0, -30.0, waited_s=30.0)  # as if half a minute of the attempt had been a pause
+        return done(folder, json.dumps(GOOD))
+
+    with collect() as ledger:
+        result = make_runner(ScriptedAgent(waiting), tmp_path).ask({}, build, read)
+    assert result.wall_s == 0.0 and ledger.waited_s == 30.0
 
 
 def test_nothing_of_the_sandbox_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,33 @@ def test_runs_at_the_extremes_are_drawn(tmp_path: Path, change: str) -> None:
         assert clashes(draw(name, rows_of(name, tmp_path, run))) == [], name
 
 
+@pytest.mark.parametrize("errors", [0, 0.2])
+@pytest.mark.parametrize("name", [name for name in DRAW if name != "errors"])
+def test_a_figure_of_means_says_that_rows_failed(tmp_path: Path, name: str, errors: float) -> None:
+    run = make_run(8, errors=errors)
+    failed = sum(row["error"] is not None for row in run.scores)
+    if name == "latency":  # a reader's or judge's failure takes no latency away
+        failed = sum(row.get("error") is not None for row in run.contexts)
+    told = [word for word in words(draw(name, rows_of(name, tmp_path, run))) if "INCOMPLETE" in word]
+    assert bool(failed) == bool(errors) == len(told)
+    assert all(word.startswith(f"INCOMPLETE: {failed} of {len(run.scores)} rows failed and have no ") for word in told)
+
+
+def test_characters_that_the_font_lacks_are_told_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> None:
+    run = make_run(9, questions=4, methods=2, errors=0)
+    run.labels = {run.methods[0]: "中文 and \x07 RAG", run.methods[1]: "Łódź → ½"}
+    database = make_database(tmp_path, run)
+    for name, plot in PLOT.items():
+        caplog.clear()
+        plot(database, query_of(name), tmp_path / f"{name}.png", tmp_path / f"{name}.pdf")
+        messages = [record.message for record in caplog.records if record.levelname == "WARNING"]
+        expected = f"{name}.png: DejaVu Sans has no glyph for 中 (U+4E2D), 文 (U+6587), U+0007 in '中文 and \\x07 RAG'"
+        assert [message.partition(", drawn")[0] for message in messages] == [expected] * (name != "errors")
+    assert not [one for one in recwarn if "Glyph" in str(one.message)]
+
+
 def test_a_run_of_one_question_is_drawn(tmp_path: Path) -> None:
     run = make_run(5, questions=1, errors=0)
     for name in DRAW:

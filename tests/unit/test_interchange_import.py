@@ -233,7 +233,10 @@ def no_usage(folder: Path) -> None:
         (edit_scored(score=None, score_bool=None), ["found score None and error None, expected a score"]),
         (edit_scored(error="api_error"), ["and error 'api_error', expected a score, or else an error"]),
         (edit_scored(score=1.0, score_bool=False), ["score is 1.0, but score_bool is False"]),
-        (edit_scored(score=1.0, score_bool=True, is_unknown=True), ["the answer is UNKNOWN, which is always wrong"]),
+        (
+            edit_scored(score=1.0, score_bool=True, is_unknown=True, response_parsed_boxed="unknown "),
+            ["the answer is UNKNOWN, which is always wrong"],
+        ),
         (edit_scored(memory_query_duration_seconds=-1), ["'memory_query_duration_seconds'"]),
         (edit_scored(memory_query_duration_seconds=None), ["found null, expected seconds"]),
         (edit_scored(memory_context=[{"type": "video", "value": "x"}]), ["'memory_context[0].type'"]),

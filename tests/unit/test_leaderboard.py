@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.harnessworld import edit_json, edit_record, make_world
+from unit.harnessworld import edit_json, edit_record, make_world, point_runs
 
 from lmev2.cli import main
 from lmev2.data.errors import DataError
@@ -23,21 +23,12 @@ from lmev2.metrics import table_row
 REFERENCE = [Point(0.2, 51.0), Point(177.2, 69.9), Point(26.9, 58.6), Point(108.3, 74.9)]
 
 
-def runs(tmp_path: Path, name: str, seed: int, **changes: Any) -> tuple[Path, Path]:
-    """Run folders of a world over the same questions and haystacks, whatever the seed of its answers."""
-    base = make_world(tmp_path / "data", 0)
-    world = make_world(tmp_path / "data", seed, **changes)
-    world.haystacks = base.haystacks
-    web, enterprise = world.export(tmp_path / name)
-    return web, enterprise
-
-
 @pytest.fixture
 def submission(tmp_path: Path) -> Submission:
     (tmp_path / "about.md").write_text("# What it is\n", encoding="utf-8")
     (tmp_path / "memory.py").write_text("class Memory: ...\n", encoding="utf-8")
-    points = {"fast": runs(tmp_path, "fast", 21), "slow": runs(tmp_path, "slow", 22)}
-    return Submission("mine-1", tmp_path / "about.md", tmp_path / "memory.py", points)
+    points = {"fast": point_runs(tmp_path, "fast", 21), "slow": point_runs(tmp_path, "slow", 22)}
+    return Submission("mine-1", tmp_path / "about.md", tmp_path / "memory.py", points, private=True)
 
 
 def load(path: Path) -> Any:
@@ -77,7 +68,8 @@ def test_a_package_holds_what_the_leaderboard_asks_for(submission: Submission, t
         path.read_text() for path in folder.rglob("*.json") if "runtime" not in str(path)
     )
     assert warnings == [
-        "the runs have {'web': 14, 'enterprise': 14} questions, the whole benchmark {'web': 240, 'enterprise': 211}"
+        "private package: not the whole benchmark: questions by domain are 14 web, 14 enterprise (28), the official ones "
+        "240 web, 211 enterprise (451)"
     ]
 
 
@@ -105,7 +97,7 @@ def test_its_numbers_are_those_of_both_domains_together(submission: Submission, 
         assert (metadata["submission_name"], metadata["operating_point_name"]) == ("mine-1", name)
         assert (metadata["method"], metadata["tier"]) == ("rag", "small")
         assert sum(metadata["runs"]["web"]["question_type_counts"].values()) == 14
-    assert (content["method"], content["tier"], content["private"]) == ("rag", "small", False)
+    assert (content["method"], content["tier"], content["private"]) == ("rag", "small", True)
     summary = content["lafs"]
     assert summary["reference_lafs"] == pytest.approx(lafs(REFERENCE))
     assert summary["submission_lafs"] == pytest.approx(lafs([*REFERENCE, *points]))
@@ -125,7 +117,7 @@ def test_the_same_runs_give_the_same_tarball(submission: Submission, tmp_path: P
 
 
 def test_incomplete_runs_are_refused(submission: Submission, tmp_path: Path) -> None:
-    broken = runs(tmp_path, "broken", 23, errors=0.3)
+    broken = point_runs(tmp_path, "broken", 23, errors=0.3)
     text = reasons(replace(submission, points={**submission.points, "broken": broken}), tmp_path)
     assert text.startswith("no package of 'mine-1', for 2 reason(s):")
     for folder in broken:
@@ -150,7 +142,7 @@ def test_every_reason_is_listed(submission: Submission, tmp_path: Path) -> None:
             "gone": (tmp_path / "gone", enterprise),
         },
     )
-    text = reasons(bad, tmp_path)
+    text = reasons(replace(bad, private=False), tmp_path)
     for part in (
         "submission name 'mine/1' may hold only",
         "operating point name 'fast ' may hold only",
@@ -183,7 +175,7 @@ def test_points_must_be_of_one_method_tier_and_data(submission: Submission, tmp_
 
 
 def test_points_run_under_several_names_become_one_method_when_told(submission: Submission, tmp_path: Path) -> None:
-    other = runs(tmp_path, "other", 25, method="rag_slow")
+    other = point_runs(tmp_path, "other", 25, method="rag_slow")
     both = replace(submission, points={"fast": submission.points["fast"], "slow": other})
     assert "different methods" in reasons(both, tmp_path)
     folder, _, _ = build_package(replace(both, method="rag"), tmp_path / "out")
@@ -199,23 +191,25 @@ def test_no_latency_is_no_point(submission: Submission, tmp_path: Path) -> None:
         row["latency_s"] = 0.0
     web, enterprise = world.export(tmp_path / "instant")
     text = reasons(replace(submission, points={"instant": (web, enterprise)}), tmp_path)
-    assert "point 'instant': the latency must be above 0 s, found 0.0" in text
+    for domain in ("web", "enterprise"):
+        assert f"point 'instant', {domain} run: the latency must be above 0 s, found 0.0" in text
 
 
-def test_a_private_package_may_have_other_models_and_nothing_else(submission: Submission, tmp_path: Path) -> None:
+def test_a_private_package_may_have_other_models_and_questions_and_nothing_else(
+    submission: Submission, tmp_path: Path
+) -> None:
     for folders in submission.points.values():
         for folder in folders:
             edit_json(folder / layout.RUN_ARGS, lambda args: args.update(model="SmolLM2"))
-    assert "reader 'SmolLM2' does not contain" in reasons(submission, tmp_path)
-    private = replace(submission, private=True)
-    folder, _, warnings = build_package(private, tmp_path / "out")
-    assert sum("private package" in warning for warning in warnings) == 4
+    assert "reader 'SmolLM2' does not contain" in reasons(replace(submission, private=False), tmp_path)
+    folder, _, warnings = build_package(submission, tmp_path / "out")
+    assert sum("private package" in warning for warning in warnings) == 5
     content = load(folder / "submission_overview.json")
-    assert content["private"] is True and len(content["rules_not_met"]) == 4
+    assert content["private"] is True and len(content["rules_not_met"]) == 5
     assert str(tmp_path) not in json.dumps(content)
     edit_record(submission.points["fast"][0], 1, lambda record: record.update(category="x"))
     with pytest.raises(DataError, match="for 1 reason"):
-        build_package(private, tmp_path / "elsewhere")
+        build_package(submission, tmp_path / "elsewhere")
 
 
 def test_what_is_there_is_not_overwritten(submission: Submission, tmp_path: Path) -> None:
@@ -227,14 +221,24 @@ def test_what_is_there_is_not_overwritten(submission: Submission, tmp_path: Path
 def command(submission: Submission, tmp_path: Path, *more: str) -> list[str]:
     points = [f"--point={name}={web},{other}" for name, (web, other) in submission.points.items()]
     files = ["--description", str(submission.description), "--code", str(submission.code)]
-    return ["leaderboard", "--name", submission.name, *files, *points, "--out", str(tmp_path / "out"), *more]
+    return [
+        "leaderboard",
+        "--name",
+        submission.name,
+        *files,
+        *points,
+        "--out",
+        str(tmp_path / "out"),
+        "--private",
+        *more,
+    ]
 
 
 def test_the_command_line_packs(submission: Submission, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command(submission, tmp_path)) == 0
     out, err = capsys.readouterr()
     assert out == f"{tmp_path}/out/mine-1\n{tmp_path}/out/mine-1.tar.gz\n"
-    assert err.startswith("Warning: the runs have")
+    assert err.startswith("Warning: private package: not the whole benchmark")
     assert main(command(submission, tmp_path)) == 1
     assert "exists already" in capsys.readouterr().err
     assert main(command(replace(submission, name="a b"), tmp_path)) == 1

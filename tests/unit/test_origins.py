@@ -46,10 +46,12 @@ def test_the_markdown_says_what_no_first_reply_wrote(tmp_path: Path, query: str)
         found[entry["pool"], entry["origin"]] += 1
     for context in run.contexts:
         found[f"{context['method']} queries", context["query_origin"]] += 1
+        found[f"{context['method']} rerank", context["rerank_origin"]] += 1
     told = sorted(key for key in found if key[1] in ("repaired", "fallback"))
-    assert len(told) == 2 * (2 + 2)  # two pools and two methods with both; tiers are counted together
+    # Two pools, two methods with queries and three with choices, all with both; tiers are counted together.
+    assert len(told) == 2 * (2 + 2 + 3)
     parts = ", ".join(f"{found[where, origin]} {origin} in {where}" for where, origin in told)
-    assert f"\n- Memory not written by the controller's first reply: {parts} (origins.csv).\n" in text
+    assert f"\n- Memory not made by the controller's first reply: {parts} (origins.csv).\n" in text
 
 
 @pytest.mark.parametrize("origins", [("rules", "question"), ("model", "model")])
@@ -59,6 +61,7 @@ def test_the_markdown_has_no_such_note_when_all_went_well(tmp_path: Path, origin
         entry |= {"origin": origins[0], "origin_detail": None}
     for context in run.contexts:
         context["query_origin"] = context["query_origin"] and origins[1]
+        context["rerank_origin"] = "model"
     assert "first reply" not in export(tmp_path, run, TABLE2)[1]
 
 

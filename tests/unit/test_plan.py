@@ -50,13 +50,19 @@ def test_every_rule_with_a_spec_has_a_module(project: Path) -> None:
         json.loads(plan.spec(rule, WILDCARDS))
 
 
+def rules_of(plan: Plan, method: str) -> list[str]:
+    """Rules that concern a method: queries are the work of one of two."""
+    other = {"query_memory", "query_agent_memory"} - {plan.query_rule(method)}
+    return [rule for rule in MODULES if rule not in other]
+
+
 def specs(plan: Plan, method: str) -> dict[str, str]:
-    return {rule: plan.spec(rule, {**WILDCARDS, "method": method}) for rule in MODULES}
+    return {rule: plan.spec(rule, {**WILDCARDS, "method": method}) for rule in rules_of(plan, method)}
 
 
 def changed(before: Plan, after: Plan, method: str = METHOD) -> set[str]:
     old, new = specs(before, method), specs(after, method)
-    rules = {rule for rule in MODULES if old[rule] != new[rule]}
+    rules = {rule for rule in old if old[rule] != new[rule]}
     # These keep all settings of the run, so they are written anew whenever one of them changes.
     return rules - {"collect_scores", "write_provenance", "export_harness_run"}
 
@@ -93,6 +99,55 @@ def test_a_methods_own_settings_reach_its_queries_only(project: Path) -> None:
     assert changed(make_plan(project), stripped) == {"query_memory", "export_methods"}
     # agentrunbook_r does not inherit it.
     assert changed(make_plan(project), stripped, "agentrunbook_r") == {"export_methods"}
+
+
+def test_an_agents_settings_reach_its_queries_only(project: Path) -> None:
+    base, agent = make_plan(project), "agentrunbook_c"
+    assert changed(base, make_plan(project, render={"slice_chars": 700}), agent) == (
+        {"query_agent_memory", "export_methods"}
+    )
+    assert changed(base, with_model(project, "agent", attempts=2), agent) == {"query_agent_memory"}
+    assert changed(base, with_model(project, "agent", attempts=2), "rag_slice") == set()
+    # How it is kept apart, where its program lies and what it costs change nothing that it finds.
+    price = {"input": 1.0, "cached_input": 0.1, "output": 9.0}
+    for same in ({"isolation": "none"}, {"program": "/opt/codex"}, {"price": price}):
+        assert changed(base, with_model(project, "agent", **same), agent) == set()
+    priced = with_model(project, "agent", price=price)
+    assert priced.spec("collect_scores") != base.spec("collect_scores")
+    # Without a model, a model's settings are nothing.
+    assert changed(base, with_model(project, "agent", context_length=999, max_turns=3), agent) == set()
+    rows = default(project)["methods"]
+    fewer = make_plan(project, methods={agent: {**rows[agent], "parts": ["manifest"]}})
+    assert changed(base, fewer, agent) == {"query_agent_memory", "export_methods"}
+
+
+def test_a_rows_reasoning_effort_is_the_models(project: Path) -> None:
+    model = {"agent": "codex", "backend": "openai", "model": "m", "reasoning_effort": "xhigh"}
+    rows = default(project)["methods"]
+    low = {"agentrunbook_c": {**rows["agentrunbook_c"], "reasoning_effort": "low"}}
+    plan = make_plan(project, models={"agent": model}, methods=low)
+
+    def effort(method: str) -> str:
+        return str(
+            json.loads(plan.spec("query_agent_memory", {**WILDCARDS, "method": method}))["agent"]["reasoning_effort"]
+        )
+
+    assert (effort("agentrunbook_c"), effort("codex")) == ("low", "xhigh")
+    with pytest.raises(ConfigError, match="works without a model"):
+        make_plan(project, methods=low)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        {"agent": "search", "backend": "openai", "model": "m"},
+        {"agent": "loop"},
+        {"agent": "codex", "backend": "llama_cpp", "model": "m", "file": "m.gguf"},
+    ],
+)
+def test_an_agent_has_a_backend_that_fits(project: Path, agent: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="backend"):
+        make_plan(project, models={"agent": agent})
 
 
 def test_tokens_are_counted_again_for_another_tokenizer_only(project: Path) -> None:
@@ -149,6 +204,7 @@ def test_roles_of_a_rule_depend_on_the_method_for_queries_only(project: Path) ->
     assert plan.roles("query_memory", "agentrunbook_r") == ["embedder", "controller"]
     assert plan.roles("query_memory", "rag_slice_notes") == ["embedder", "controller"]
     assert {rule: plan.roles(rule) for rule in MODULES if rule != "query_memory" and plan.roles(rule)} == {
+        "query_agent_memory": ["agent"],
         "generate_note": ["controller"],
         "generate_event": ["controller"],
         "embed_pool": ["embedder"],
@@ -162,6 +218,7 @@ def test_roles_of_a_rule_depend_on_the_method_for_queries_only(project: Path) ->
 
 def test_all_prompts_that_a_run_sends_are_known(project: Path) -> None:
     fixed = ["reader_web", "reader_enterprise", "judge_abstention", "judge_gotchas"]
+    agents = ["agent_invocation", "agent_instruction"]
     models = with_controller(project)
     reranking = {**default(project)["methods"]["rag_slice"], "rerank": {}, "label": "Reranked"}
 
@@ -175,6 +232,7 @@ def test_all_prompts_that_a_run_sends_are_known(project: Path) -> None:
     assert of("rag_slice_notes", models=models) == ["note"]
     assert of("agentrunbook_r_no_note", models=models) == ["event", "query"]
     assert of("reranking", "agentrunbook_r", models=models) == ["note", "event", "query", "rerank"]
+    assert of("codex", "rag_slice") == agents
 
 
 def test_a_model_in_the_process_takes_all_cores_and_a_call(project: Path) -> None:
@@ -202,7 +260,7 @@ def test_a_model_in_the_process_takes_all_cores_and_a_call(project: Path) -> Non
 
 
 def codes(plan: Plan, method: str) -> dict[str, str]:
-    return {rule: plan.code(rule, method) for rule in MODULES}
+    return {rule: plan.code(rule, method) for rule in rules_of(plan, method)}
 
 
 def test_a_rules_code_covers_the_backends_that_it_calls(project: Path) -> None:
@@ -210,7 +268,7 @@ def test_a_rules_code_covers_the_backends_that_it_calls(project: Path) -> None:
 
     def differing(other: Plan, method: str) -> set[str]:
         old, new = codes(base, method), codes(other, method)
-        return {rule for rule in MODULES if old[rule] != new[rule]}
+        return {rule for rule in old if old[rule] != new[rule]}
 
     judge = {**default(project)["models"]["judge"], "backend": "openai", "file": None}
     assert differing(make_plan(project, models={"judge": judge}), "agentrunbook_r") == {"score_answers"}
@@ -221,6 +279,9 @@ def test_a_rules_code_covers_the_backends_that_it_calls(project: Path) -> None:
     embedding = make_plan(project, models={"embedder": embedder})
     assert differing(embedding, "rag_slice") == {"embed_pool", "query_memory"}
     assert differing(embedding, "no_retrieval") == {"embed_pool"}
+    looping = make_plan(project, models={"agent": {"agent": "loop", "backend": "openai", "model": "m"}})
+    assert differing(looping, "codex") == {"query_agent_memory"}
+    assert looping.agent_code() != base.agent_code() != ""
 
 
 def test_an_outline_is_the_same_on_every_python() -> None:

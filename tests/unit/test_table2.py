@@ -14,17 +14,18 @@ from lmev2.tables.export import read_table
 from lmev2.tables.layout import Cell, bold_best
 from lmev2.tables.table2 import export_table2
 
+FAMILIES = ("plugin", "rag", "something_else", "rag", "none", "agent")
+CODEX = {"agent": "codex", "version": "0.117.0", "model": "gpt-5.4-mini", "reasoning_effort": "xhigh"}
+LOOP = {"agent": "loop", "version": "0.117.0", "model": "C2", "reasoning_effort": None}
+SEARCH = {"agent": "search", "version": "0.117.0", "model": "rules", "reasoning_effort": None}
 
-class Families(Run):
-    """Rows of several families, out of the order of the blocks."""
 
-    families: tuple[str, ...] = ("plugin", "rag", "something_else", "rag", "none", "coding_agent")
+class Controlled(Run):
+    """With a controller."""
 
     @property
     def spec(self) -> dict[str, Any]:
         spec = super().spec
-        for row, family in zip(spec["methods"], self.families, strict=True):
-            row["family"] = family
         return {**spec, "models": {**spec["models"], "controller": {"model": "C1"}}}
 
 
@@ -41,7 +42,7 @@ def test_the_papers_table_side_by_side(tmp_path: Path) -> None:
     _, text, lines = written(tmp_path, paper_run())
     assert lines[0][:3] == ["Method", "Small Overall", "Small Static"] and lines[0][12] == "Medium Latency"
     headings = [line[0] for line in lines if set(line[1:]) == {""}]
-    assert headings == ["**RAG methods (controller: Qwen3.5-9B)**", "**Coding agents**"]
+    assert headings == ["**RAG methods (controller: Qwen3.5-9B)**", "**Coding agent**"]
     rows = {line[0]: line[1:] for line in lines}
     assert len(lines) == 1 + 2 + 12
     # A row alone in its block is not the best of anything.
@@ -58,7 +59,8 @@ def test_the_papers_table_side_by_side(tmp_path: Path) -> None:
 
 def test_blocks_stand_in_the_tables_order_whatever_the_runs(tmp_path: Path) -> None:
     run = make_run(1, questions=12, methods=6)
-    run = Families(**{name: getattr(run, name) for name in run.__dataclass_fields__})
+    run.families = dict(zip(run.methods, FAMILIES, strict=True))
+    run = Controlled(**{name: getattr(run, name) for name in run.__dataclass_fields__})
     rows, _, lines = written(tmp_path, run)
     order = [line[0] for line in lines[1:]]
     label = "Label of m{}".format
@@ -67,7 +69,7 @@ def test_blocks_stand_in_the_tables_order_whatever_the_runs(tmp_path: Path) -> N
         "**RAG methods (controller: C1)**",
         label(8),
         label(6),
-        "**Coding agents**",
+        "**Coding agent methods**",
         label(4),
         "**Plugins**",
         label(9),
@@ -75,6 +77,28 @@ def test_blocks_stand_in_the_tables_order_whatever_the_runs(tmp_path: Path) -> N
         label(7),
     ]
     assert [row["method"] for row in rows[::2]] == run.methods  # the CSV keeps the run's order, a row a method and tier
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        (CODEX, "agent: codex 0.117.0, model: gpt-5.4-mini, reasoning effort xhigh"),
+        (LOOP, "agent: loop, model: C2"),
+        (SEARCH, "agent: search, rules, no model"),
+    ],
+)
+def test_the_heading_of_coding_agents_tells_agent_and_model(tmp_path: Path, agent: dict[str, Any], told: str) -> None:
+    run = make_run(1, questions=12, methods=3)
+    run.families = {run.methods[1]: "agent", run.methods[2]: "agent"}
+    run.agent = agent
+    _, text, lines = written(tmp_path, run)
+    assert lines[3][0] == f"**Coding agent methods ({told})**"
+    note = (
+        f"Made by rules, not by a model: Label of {run.methods[1]}, Label of {run.methods[2]}. The agent search works"
+    )
+    assert (note in text) == ("calls no model; these rows are not comparable" in text) == (agent is SEARCH)
+    run.families = {}
+    assert "Coding agent" not in written(tmp_path / "none", run)[1] and "search" not in written(tmp_path / "no", run)[1]
 
 
 def test_marks_and_their_note(tmp_path: Path) -> None:
@@ -146,7 +170,7 @@ def test_every_number_in_markdown_and_latex_is_the_csvs(tmp_path: Path) -> None:
     latex = files_in(tmp_path, "table2").latex.read_text(encoding="utf-8")
     number = re.compile(r"\b[01]\.\d{3}\b(?!s)")
     table = text.partition("\n- ")[0]
-    body = latex.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
+    body = latex.partition(r"\toprule")[2].rpartition(r"\bottomrule")[0]
     names = ("overall", "static", "dynamic", "workflow", "gotchas")
     expected = sorted(row[name] for row in rows for name in names if row[name])
     assert sorted(number.findall(table)) == sorted(number.findall(body)) == expected

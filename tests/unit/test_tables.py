@@ -26,6 +26,7 @@ from unit.tableworld import (
     POOLS,
     SCHEMAS,
     SOURCES,
+    SQL,
     TABLE2,
     export,
     files_in,
@@ -36,7 +37,7 @@ from unit.tableworld import (
 from lmev2.metrics import TABLE_CATEGORIES, Accuracy, table_row
 from lmev2.tables.database import collect
 from lmev2.tables.export import export_table
-from lmev2.tables.layout import markdown_table
+from lmev2.tables.layout import Block, Cell, Column, Layout, layout_markdown, markdown_table, markdown_text
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
@@ -138,7 +139,8 @@ def test_the_markdown_says_which_rows_failed(tmp_path: Path) -> None:
 def test_the_markdown_of_a_complete_run(tmp_path: Path) -> None:
     run = make_run(6, questions=30, errors=0)
     rows, text = export(tmp_path, run, TABLE2)
-    table = markdown_table(list(rows[0]), [list(row.values()) for row in rows])
+    shown = [name for name in rows[0] if name != "method"]  # the label says the same
+    table = markdown_table(shown, [[row[name] for name in shown] for row in rows])
     head, _, notes = text.partition(f"{table}\n\n")
     assert head == "# A title\n\n"
     assert notes.startswith("- reader: R1, judge: J1, embedder: E1.\n") and notes.endswith("\n")
@@ -230,6 +232,58 @@ def test_markdown_aligns_numbers_and_marks_what_is_missing() -> None:
         "| a         | 0.5 |   - | x\\|y      |\n"
         "| long name |  12 |   - | two lines |"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("<b>x</b> & y &amp; p < 0.05", r"\<b>x\</b> & y \&amp; p < 0.05"),
+        ("*x* [a](b) `c` $d$", r"\*x\* \[a\](b) \`c\` \$d\$"),
+        ("_x_ a_b __c", r"\_x\_ a_b \_\_c"),
+        ("~16k ~~b~~", r"\~16k \~\~b\~~"),
+        ("~16k -> x", "~16k -> x"),
+        ("C:\\x\\", "C:\\\\x\\\\"),
+        ("two\n\nlines\r\n", "two lines"),
+    ],
+)
+def test_markdown_shows_texts_as_they_stand(text: str, written: str) -> None:
+    assert markdown_text(text) == written
+    layout = Layout(f"# {text}", (Column(text),), (Block(text, ((Cell(f"{text}|"),),)),), (f"- {text}", f"1. {text} #"))
+    lines = layout_markdown(layout).splitlines()
+    cells = [line.removeprefix("| ").removesuffix(" |").rstrip() for line in lines if line.startswith("| ")]
+    assert lines[0] == rf"# \# {written}" and lines[-2:] == [rf"- \- {written}", rf"- 1\. {written} \#"]
+    assert [cells[0], *cells[2:]] == [written, f"**{written}**", markdown_text(f"{text}|").replace("|", r"\|")]
+
+
+def test_markdown_keeps_the_tables_own_signs() -> None:
+    layout = Layout("T", (Column("a", "G"),), (Block("H", ((Cell("0.5", bold=True, mark=True),),)),))
+    assert "| **H** " in layout_markdown(layout) and r"| **0.5**\* |" in layout_markdown(layout)
+
+
+def test_printed_tables_name_methods_by_their_labels(tmp_path: Path) -> None:
+    run = make_run(11, questions=30, methods=3)
+    run.labels = {name: f"*{name}*" for name in run.methods}
+    run.partners = {run.methods[1]: [run.methods[0]]}
+    path = make_database(tmp_path, run)
+    export_table(path, (SQL / "comparisons.sql").read_text(encoding="utf-8"), files_in(tmp_path), "A title")
+    rows = list(csv.DictReader((tmp_path / "t.csv").open(encoding="utf-8", newline="")))
+    assert {(row["method"], row["label"], row["partner"]) for row in rows} == {("m8", "*m8*", "m9")}
+    text = (tmp_path / "t.md").read_text(encoding="utf-8")
+    header = next(line for line in text.splitlines() if line.startswith("| "))
+    assert [cell.strip() for cell in header.strip("|").split("|")][:4] == ["label", "tier", "category", "partner"]
+    assert text.count(r"| \*m8\* |") == text.count(r"| \*m9\* ") == len(rows) == 10
+
+
+@pytest.mark.parametrize("errors", [0, 0.3])
+def test_lafs_counts_failed_rows(tmp_path: Path, errors: float) -> None:
+    run = make_run(12, questions=20, errors=errors)
+    rows, text = export(tmp_path, run, (SQL / "lafs.sql").read_text(encoding="utf-8"))
+    failed = Counter((row["method"], row["tier"]) for row in run.scores if row["error"] is not None)
+    for method, tier in failed.copy():
+        failed["all", tier] += failed[method, tier]
+    assert len(rows) == (len(run.methods) + 1) * len(run.tiers)
+    assert [row["errors"] for row in rows] == [str(failed[row["method"], row["tier"]]) for row in rows]
+    assert ("INCOMPLETE" in text) == bool(errors) == any(row["errors"] != "0" for row in rows)
 
 
 def test_markdown_without_rows_is_a_header() -> None:

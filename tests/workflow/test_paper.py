@@ -13,7 +13,7 @@ from pipeline import Pipeline, job_counts, make_pipeline, merged
 from unit.dataroot import make_data_root
 
 from lmev2.config import Config, ConfigError, load_config
-from lmev2.memory.settings import NoneMethod, RagMethod, RenderSettings, SearchSettings, TopK
+from lmev2.memory.settings import AgentMethod, NoneMethod, RagMethod, RenderSettings, SearchSettings, TopK
 
 ROWS = [
     "no_retrieval",
@@ -24,6 +24,13 @@ ROWS = [
     "agentrunbook_r_no_event",
     "agentrunbook_r_no_note",
 ]
+AGENT_ROWS = {
+    "codex": (),
+    "agentrunbook_c": ("workflow", "manifest", "helper"),
+    "agentrunbook_c_no_workflow": ("manifest", "helper"),
+    "agentrunbook_c_no_manifest": ("workflow", "helper"),
+    "agentrunbook_c_no_helper": ("workflow", "manifest"),
+}
 
 
 def layers(project: Path) -> list[dict[str, Any]]:
@@ -48,7 +55,11 @@ def test_the_release_must_be_pinned(project: Path) -> None:
 
 
 def test_the_run_is_table_2_over_all_questions_of_both_tiers(paper: Config) -> None:
-    assert (paper.run.methods, paper.run.tiers, paper.run.questions) == (ROWS, ["small", "medium"], None)
+    assert (paper.run.methods, paper.run.tiers, paper.run.questions) == (
+        [*ROWS, *AGENT_ROWS],
+        ["small", "medium"],
+        None,
+    )
     assert (paper.shards.trajectories, paper.shards.questions, paper.errors.allow) == (64, 16, 0)
 
 
@@ -101,6 +112,23 @@ def test_the_embedder_is_the_papers(paper: Config) -> None:
     assert (embedder.max_tokens, embedder.max_chars, embedder.dimension) == (4096, 40_000, 4096)
     assert embedder.query_instruction.strip().endswith(".") and "\n" not in embedder.query_instruction
     assert not embedder.matryoshka
+
+
+def test_the_coding_agent_is_the_papers(paper: Config, project: Path) -> None:
+    agent = paper.models.agent
+    assert (agent.agent, agent.version, agent.model, agent.reasoning_effort) == (
+        ("codex", "0.117.0", "gpt-5.4-mini", "xhigh")
+    )
+    assert (agent.attempt_s, agent.attempts, agent.max_states, agent.isolation) == (1800, 3, 20, "bubblewrap")
+    assert agent.endpoint == "LMEV2_AGENT"
+    rows = {name: paper.methods[name] for name in AGENT_ROWS}
+    assert all(isinstance(row, AgentMethod) and row.reasoning_effort is None for row in rows.values())
+    assert {name: getattr(row, "parts", None) for name, row in rows.items()} == AGENT_ROWS
+    assert [row.label for row in rows.values()] == (
+        ["Codex", "AgentRunbook-C", "- workflow", "- manifest artifacts", "- helper functions"]
+    )
+    profile = yaml.safe_load((project / "profiles" / "default" / "profile.yaml").read_text(encoding="utf-8"))
+    assert "codex=3" in profile["resources"]
 
 
 def test_roles_have_addresses_of_their_own(paper: Config) -> None:
@@ -167,7 +195,7 @@ def test_the_jobs_of_the_papers_run(project: Path, tmp_path: Path, tiers: list[s
     here = {"data": {"root": str(tmp_path / "data"), "hub": None}, "cache": str(tmp_path / "cache")}
     pipeline = make_pipeline(project, tmp_path, {**here, "run": {"tiers": tiers}})
     output = dry_run(pipeline, project / "config" / "paper.yaml", pipeline.overlay)
-    shards, pools, asked = 64, 4, len(ROWS) * len(tiers) * 16
+    shards, pools, asked, agents = 64, 4, len(ROWS) * len(tiers) * 16, len(AGENT_ROWS) * len(tiers) * 16
     once = (
         "prepare_screenshots",
         "ingest_dataset",
@@ -177,6 +205,7 @@ def test_the_jobs_of_the_papers_run(project: Path, tmp_path: Path, tiers: list[s
         "export_evidence",
         "export_origins",
         "export_methods",
+        "export_agents",
         "export_comparisons",
         "export_shares",
         "export_latencies",
@@ -202,7 +231,9 @@ def test_the_jobs_of_the_papers_run(project: Path, tmp_path: Path, tiers: list[s
         "generate_event": shards,
         "embed_pool": pools * shards,
         "index_pool": pools,
+        "build_agent_pool": shards,
         "query_memory": asked,
-        "read_answers": asked,
-        "score_answers": asked,
+        "query_agent_memory": agents,
+        "read_answers": asked + agents,
+        "score_answers": asked + agents,
     }

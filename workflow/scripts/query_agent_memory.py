@@ -41,7 +41,8 @@ with Job(snakemake) as job, StateStore(Path(snakemake.input.states), Path(snakem
     recorder = Recorder(questions, haystacks, spec, traces, agent)
     files = Files(folders, entries, prompts)
     identity = job.spec["agent"] | {"code": job.agent_code()}
-    memory = open_memory(agent, settings, spec, files, store, digests["data"], job.cache, identity, recorder)
+    private = [job.data_root, Path(snakemake.input.questions).parent]
+    memory = open_memory(agent, settings, spec, files, store, digests["data"], job.cache, identity, recorder, private)
     rows = query_rows(memory, questions, haystacks, spec, digests, job.cache, job.progress("questions"))
     check_allowed(rows, job.config.errors.allow, job.name)
     write_rows(snakemake.output.runs, AGENT_RUN, recorder.rows())

@@ -1,7 +1,7 @@
-"""The tools of the agent loop: a shell in the sandbox, a look at an image, and the result, checked while it can be mended.
+"""The tools of the agent loop: a shell in the sandbox, a look at an image, and the result, checked at once.
 
-Paths and commands come from a model that has read pages which anybody may have written. Commands run in the sandbox only;
-an image is read on this side, so its path is followed to the end and must stay within what the sandbox shows.
+Paths and commands come from a model that has read pages which anybody may have written. Commands run in the sandbox
+only; an image is read on this side, so its path is followed to the end and must stay within what the sandbox shows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from pydantic import BaseModel
 from pydantic_ai import BinaryContent, ModelRetry, Tool, ToolOutput, ToolReturn
 
@@ -50,17 +50,25 @@ class Toolbox:
         command_s: seconds of one command.
         output_chars: so many characters of a command's output reach the model.
         deadline: when the attempt ends, on the clock of :func:`time.monotonic`.
+        faulty_calls: so many calls of a tool in a row may be refused until the run is given up.
 
     Attributes:
         commands: shell commands started.
     """
 
     def __init__(
-        self, box: Box, output_file: str, max_states: int, command_s: float, output_chars: int, deadline: float
+        self,
+        box: Box,
+        output_file: str,
+        max_states: int,
+        command_s: float,
+        output_chars: int,
+        deadline: float,
+        faulty_calls: int,
     ):
         self._box, self._output_file, self._max_states = box, output_file, max_states
         self._command_s, self._output_chars, self._deadline = command_s, output_chars, deadline
-        self._mending_left = _MENDING_CALLS
+        self._faulty_calls, self._mending_left = faulty_calls, _MENDING_CALLS
         self.commands = 0
 
     def tools(self, images: bool) -> list[Tool[object]]:
@@ -69,12 +77,12 @@ class Toolbox:
         One at a time: a sandbox has one owner.
         """
         functions: list[Callable[..., Any]] = [self.shell, *([self.view_image] if images else [])]
-        return [Tool(function, sequential=True) for function in functions]
+        return [Tool(function, sequential=True, max_retries=self._faulty_calls) for function in functions]
 
     def result(self) -> ToolOutput[str]:
         """The tool that ends the run."""
         function = self.write_answer if self._output_file == ANSWER_FILE else self.write_memory
-        return ToolOutput(function, name=RESULT_TOOL)
+        return ToolOutput(function, name=RESULT_TOOL, max_retries=self._faulty_calls)
 
     def shell(self, command: str) -> str:
         """Run a command with bash in the sandbox's folder. Nothing keeps running after it: no background processes, no
@@ -231,11 +239,17 @@ def read_image(path: Path) -> tuple[bytes, str]:
         raise ValueError(f"it cannot be read: {error.strerror}") from None
     if len(data) > _IMAGE_BYTES:
         raise ValueError(f"it has more than {_IMAGE_BYTES:,} bytes")
+    return data, _media_type(data)
+
+
+def _media_type(data: bytes) -> str:
     try:
         with Image.open(io.BytesIO(data), formats=list(_IMAGE_TYPES)) as image:
-            if image.width * image.height > _IMAGE_PIXELS:
-                raise ValueError(f"it has more than {_IMAGE_PIXELS:,} pixels")
-            image.load()
-            return data, _IMAGE_TYPES[str(image.format)]
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError):
+            size, kind = image.width * image.height, _IMAGE_TYPES[str(image.format)]
+            if size <= _IMAGE_PIXELS:
+                image.load()
+    except Exception:  # a decoder raises whatever it meets in a broken file
         raise ValueError("it is no PNG, JPEG, GIF or WebP image, or a broken one") from None
+    if size > _IMAGE_PIXELS:
+        raise ValueError(f"it has more than {_IMAGE_PIXELS:,} pixels")
+    return kind

@@ -21,7 +21,7 @@ from typing import Any
 from lmev2.agent.output import OutputError, remove_outputs
 from lmev2.agent.types import Agent, Box, Mount, Task, Usage
 from lmev2.models.cache import CallCache
-from lmev2.models.stopwatch import account
+from lmev2.models.stopwatch import account, collect
 from lmev2.models.text import well_formed
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class AgentResult:
     Attributes:
         output: what was read of the output file; None when no attempt left a usable one.
         attempts: in order; the last one left the output.
-        wall_s: seconds from the making of the sandbox to the output, as first measured.
+        wall_s: seconds from the making of the sandbox to the output, as first measured, without waits for an endpoint.
         replayed: from the cache.
     """
 
@@ -94,6 +94,8 @@ class AgentRunner:
         attempt_s: seconds of one attempt.
         open_box: makes a sandbox of a folder and its mounts.
         cache: keeps the results.
+        check: looks for everything that a run needs; called once, before the first attempt that is really made, so that
+            a run that finds all its results in the cache needs no program, endpoint or key.
     """
 
     def __init__(
@@ -104,15 +106,17 @@ class AgentRunner:
         attempt_s: float,
         open_box: Callable[[Path, Sequence[Mount]], Box],
         cache: CallCache,
+        check: Callable[[], None],
     ):
         self.agent = agent
+        self._check, self._checked = check, False
         self._identity, self._attempts, self._attempt_s = dict(identity), attempts, attempt_s
         self._open_box, self._cache = open_box, cache
 
     def ask(self, shown: Mapping[str, Any], build: Build, read: Read) -> AgentResult:
         """Build a sandbox and let the agent work in it until ``read`` accepts its output.
 
-        The call's ledger counts the time that it took when it first ran.
+        The call's ledger counts the time that it took when it first ran, without waits.
 
         Args:
             shown: what stands behind the sandbox's read-only mounts, for the key: such as the haystack's ids.
@@ -123,7 +127,10 @@ class AgentRunner:
             ModelSetupError: the agent or its sandbox cannot run here.
         """
         started = time.perf_counter()
-        with tempfile.TemporaryDirectory(prefix="lmev2-agent-", ignore_cleanup_errors=True) as name:
+        with (
+            collect() as ledger,
+            tempfile.TemporaryDirectory(prefix="lmev2-agent-", ignore_cleanup_errors=True) as name,
+        ):
             folder = Path(name) / "sandbox"
             folder.mkdir()
             task, mounts = build(folder)
@@ -134,8 +141,12 @@ class AgentRunner:
                     result = _from_json(kept)
                     account(time.perf_counter() - started, result.wall_s)
                     return result
+                if not self._checked:
+                    self._check()
+                    self._checked = True
                 attempts, output = self._try(self._open_box(folder, mounts), task, read)
-                result = AgentResult(output, tuple(attempts), time.perf_counter() - started)
+                spent = time.perf_counter() - started
+                result = AgentResult(output, tuple(attempts), max(0.0, spent - ledger.spent_s + ledger.counted_s))
                 if output is not None:
                     self._cache.put_json(_NAMESPACE, key, _as_json(result))
         return result

@@ -13,14 +13,15 @@ from lmev2.data.tables import Evidence
 
 def load_evidence(
     file: JsonLinesFile,
-    questions: Mapping[str, QuestionRecord],
-    trajectories: Mapping[str, TrajectoryFacts],
+    questions: Mapping[str, QuestionRecord] | None,
+    trajectories: Mapping[str, TrajectoryFacts] | None,
     broken_ids: Collection[str],
     problems: Problems,
 ) -> list[Evidence]:
     """Read evidence labels and check that they name known questions, trajectories of their domain, and states.
 
-    Ids in ``broken_ids`` (of questions and trajectories) are known by a line that is a problem already.
+    Ids in ``broken_ids`` (of questions and trajectories) are known by a line that is a problem already. Questions or
+    trajectories that are None, because their file is missing, are not looked up.
 
     Raises:
         DataError: the limit of problems is reached.
@@ -41,13 +42,15 @@ def load_evidence(
 
 def _faults(
     record: EvidenceRecord,
-    questions: Mapping[str, QuestionRecord],
-    trajectories: Mapping[str, TrajectoryFacts],
+    questions: Mapping[str, QuestionRecord] | None,
+    trajectories: Mapping[str, TrajectoryFacts] | None,
     broken_ids: Collection[str],
 ) -> list[str]:
-    question = questions.get(record.question_id)
-    if question is None:
+    question = None if questions is None else questions.get(record.question_id)
+    if questions is not None and question is None:
         return ["the question is not in questions.jsonl, expected one of its ids"]
+    if trajectories is None:
+        return []
     faults = []
     for number, hop in enumerate(record.hops):
         for name, state in hop:
@@ -56,7 +59,7 @@ def _faults(
                 continue
             if facts is None:
                 faults.append(f"hop {number} names trajectory {name!r}, which is not in trajectories.jsonl")
-            elif facts.domain != question.domain:
+            elif question is not None and facts.domain != question.domain:
                 faults.append(
                     f"hop {number} names trajectory {name!r} of domain {facts.domain!r}, expected {question.domain!r}, "
                     "the question's domain"

@@ -120,27 +120,29 @@ def _form_fault(value: Any) -> str | None:
 def check_haystacks(
     haystacks: Haystacks,
     questions: Mapping[str, QuestionRecord],
-    trajectories: Mapping[str, TrajectoryFacts],
+    trajectories: Mapping[str, TrajectoryFacts] | None,
     broken_ids: Collection[str],
     problems: Problems,
 ) -> None:
     """Check that every list names known trajectories of its question's domain, none twice.
 
     A trajectory that is wrong for many questions is one problem. Trajectories in ``broken_ids`` are known by a line
-    that is a problem already.
+    that is a problem already. If ``trajectories`` is None, because their file is missing, they are not looked up.
 
     Raises:
         DataError: the limit of problems is reached.
     """
-    by_domain = {domain: _ids_of_domain(trajectories, domain) for domain in {q.domain for q in questions.values()}}
+    known = trajectories or {}
+    by_domain = {domain: _ids_of_domain(known, domain) for domain in {q.domain for q in questions.values()}}
     faults: dict[tuple[str, str], list[str]] = {}
     for question_id, names in haystacks.lists.items():
         distinct = set(names)
         domain = questions[question_id].domain
-        if len(distinct) == len(names) and distinct <= by_domain[domain]:
+        allowed = distinct if trajectories is None else by_domain[domain]
+        if len(distinct) == len(names) and distinct <= allowed:
             continue
-        for name in sorted(distinct - by_domain[domain] - set(broken_ids)):
-            other = trajectories.get(name)
+        for name in sorted(distinct - allowed - set(broken_ids)):
+            other = known.get(name)
             text = (
                 "the trajectory is not in trajectories.jsonl, expected one of its ids"
                 if other is None

@@ -80,11 +80,12 @@ class JsonLinesFile:
                 self._digest.update(raw)
                 self.size += len(raw)
                 self._on_bytes(len(raw))
-                line = self._parse(number, raw) if raw.strip() else None
+                line = self.parse(number, raw) if raw.strip() else None
                 if line is not None:
                     yield line
 
-    def _parse(self, number: int, raw: bytes) -> JsonLine | None:
+    def parse(self, number: int, raw: bytes) -> JsonLine | None:
+        """The object of one line; None, and a problem collected, when it holds none."""
         try:
             value = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:

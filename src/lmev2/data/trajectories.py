@@ -39,10 +39,12 @@ class Screenshots:
     Attributes:
         paths: per state its file, absolute, or None.
         faults: what is wrong with them.
+        absent: paths, as the states give them, at which there is no file.
     """
 
     paths: tuple[Path | None, ...]
     faults: tuple[str, ...]
+    absent: tuple[str, ...]
 
 
 def find_screenshots(trajectory: TrajectoryRecord, folder: Path, required: bool) -> Screenshots:
@@ -81,7 +83,8 @@ def find_screenshots(trajectory: TrajectoryRecord, folder: Path, required: bool)
         first = trajectory.states[absent[0]].screenshot
         found = f"{len(there)} files there" if there else "no such folder, or an empty one"
         faults.append(f"found no screenshot file of {_states(absent)}, expected {first} as {own} ({found})")
-    return Screenshots(tuple(paths), tuple(faults))
+    shots = (trajectory.states[position].screenshot for position in absent)
+    return Screenshots(tuple(paths), tuple(faults), tuple(path for path in shots if path is not None))
 
 
 def _list_files(folder: Path) -> frozenset[str]:

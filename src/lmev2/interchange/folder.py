@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from lmev2.data.errors import DataError, Problems
-from lmev2.data.jsonl import JsonLine, JsonLinesFile
+from lmev2.data.jsonl import JsonLine
 from lmev2.data.schema import Record, parse_record
 from lmev2.files import file_sha256
 from lmev2.interchange import layout
-from lmev2.interchange.aggregate import USED_FIELDS, aggregate
+from lmev2.interchange.aggregate import USED_FIELDS
+from lmev2.interchange.faults import record_faults, total_faults
+from lmev2.interchange.jsonfiles import RecordLines, read_json
 from lmev2.interchange.schema import Aggregated, QuestionResult, RunArgs, RuntimeQuestion
 from lmev2.scoring.spec import ScorerSpecError, parse_eval_function
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
-_TOLERANCE = 1e-6  # of means: libraries add floats in different orders
+_METHOD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in run_args.json
 
 
 @dataclass
@@ -66,9 +67,7 @@ class RunFolder:
         """
         self.facts = []
         lines: dict[str, int] = {}
-        file = JsonLinesFile(
-            self.path, layout.RECORDS, "question", "question_id", self.problems, on_bytes=lambda _: None
-        )
+        file = RecordLines(self.path, layout.RECORDS, "question", "question_id", self.problems, on_bytes=lambda _: None)
         for line in file:
             if line.id is not None and line.id in lines:
                 self._add(f"the question stands on line {lines[line.id]} already, expected one record each", line)
@@ -87,7 +86,8 @@ class RunFolder:
             text = f"no record of {len(missing)} of the {len(self.questions)} questions (first: {missing[0]!r})"
             self.problems.add(text, file=layout.RECORDS)
         if not len(self.problems):
-            self._check_totals()
+            for name, text in total_faults(self.args, self.aggregated, self.facts, self.haystacks):
+                self.problems.add(text, file=name)
         self.problems.raise_if_any()
 
     def _add(self, text: str, line: JsonLine) -> None:
@@ -97,42 +97,7 @@ class RunFolder:
         question = self.questions.get(result.question_id)
         if question is None:
             return [f"the question is not in {layout.QUESTIONS}"]
-        pairs = {
-            "question_type": (result.question_type, question.question_type),
-            "category": (result.category, layout.HARNESS_CATEGORIES[question.question_type]),
-            "eval_function": (result.eval_function, question.eval_function),
-            "question_text": (result.question_text, question.text),
-            "answer_gold": (result.answer_gold, question.answer),
-            "haystack_ids": (result.haystack_ids, self.haystacks.get(result.question_id)),
-            "is_abstention_problem": (result.is_abstention_problem, _is_flawed(question)),
-        }
-        faults = [
-            f"field {name!r}: found {found!r:.80}, expected {expected!r:.80} as in the run's inputs"
-            for name, (found, expected) in pairs.items()
-            if found != expected
-        ]
-        return faults + _score_faults(result) + _context_faults(result)
-
-    def _check_totals(self) -> None:
-        """Compare ``aggregated_metrics.json`` with the records."""
-        expected = Aggregated.model_validate(aggregate(self.facts, self.haystacks))
-        found = self.aggregated
-        pairs: dict[str, tuple[Any, Any]] = {
-            f"overall.{name}": (getattr(found.overall, name), value) for name, value in expected.overall
-        }
-        pairs |= {
-            f"abstention_overall.{name}": (getattr(found.abstention_overall, name), value)
-            for name, value in expected.abstention_overall
-        }
-        for section in ("non_abstention_by_category", "abstention_by_category", "combined_abstention_by_category"):
-            for name, cell in getattr(expected, section).items():
-                own = getattr(found, section).get(name)
-                pairs |= {f"{section}.{name}.{key}": (getattr(own, key, None), value) for key, value in cell}
-        pairs["memory_query.avg_seconds"] = (found.memory_query.avg_seconds, expected.memory_query.avg_seconds)
-        for place, (value, counted) in pairs.items():
-            if not _agree(value, counted):
-                text = f"{place} is {value}, but the records give {counted}"
-                self.problems.add(text, file=layout.AGGREGATED)
+        return record_faults(result, question, self.haystacks.get(result.question_id))
 
 
 def open_run(path: Path, limit: int = 20) -> RunFolder:
@@ -178,21 +143,16 @@ def _identity(path: Path, args: RunArgs, problems: Problems) -> tuple[str | None
         if found is not None and found != expected:
             text = f"{key} is {found!r}, but the folder's name says {expected!r}"
             problems.add(text, file=layout.RUN_ARGS)
+    if args.method is None and _METHOD.fullmatch(named[0]) is None:
+        text = f"the folder's name gives the method {named[0]!r}, which may hold only letters, digits, '.', '_' and '-'"
+        problems.add(f"{text}, first a letter or digit; rename the folder", file=layout.RUN_ARGS)
     return args.method or named[0], args.tier or named[2]
-
-
-def _read_json(path: Path, name: str, problems: Problems) -> Any:
-    try:
-        return json.loads((path / name).read_bytes().decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        problems.add(f"not readable as JSON ({error})", file=name)
-        return None
 
 
 def _read_object(
     model: type[AnyRecord], path: Path, name: str, problems: Problems
 ) -> tuple[dict[str, Any], AnyRecord | None]:
-    value = _read_json(path, name, problems)
+    value = read_json(path, name, problems)
     if isinstance(value, dict):
         return value, parse_record(model, JsonLine(name, 0, "", None, value), problems)
     if value is not None:
@@ -201,7 +161,7 @@ def _read_object(
 
 
 def _read_questions(path: Path, problems: Problems) -> dict[str, RuntimeQuestion]:
-    value = _read_json(path, layout.QUESTIONS, problems)
+    value = read_json(path, layout.QUESTIONS, problems)
     if not isinstance(value, list) or not value:
         problems.add(f"found {value!r:.60}, expected a list of questions", file=layout.QUESTIONS)
         return {}
@@ -226,7 +186,7 @@ def _read_questions(path: Path, problems: Problems) -> dict[str, RuntimeQuestion
 
 
 def _read_haystacks(path: Path, questions: Mapping[str, RuntimeQuestion], problems: Problems) -> dict[str, list[str]]:
-    value = _read_json(path, layout.HAYSTACK, problems)
+    value = read_json(path, layout.HAYSTACK, problems)
     if not isinstance(value, dict):
         problems.add(f"found {value!r:.60}, expected lists of trajectory ids by question id", file=layout.HAYSTACK)
         return {}
@@ -240,44 +200,3 @@ def _read_haystacks(path: Path, questions: Mapping[str, RuntimeQuestion], proble
         first = min(lacking or strange)
         problems.add(f"{text} (first: {first!r}); expected exactly the run's questions", file=layout.HAYSTACK)
     return value
-
-
-def _is_flawed(question: RuntimeQuestion) -> bool:
-    return parse_eval_function(question.eval_function).name == "llm_abstention_checker"
-
-
-def _score_faults(result: QuestionResult) -> list[str]:
-    score, error = result.score, result.error
-    if score is None or error is not None:
-        if score is not None or result.score_bool is not None or error is None:
-            return [f"found score {score} and error {error!r}, expected a score, or else an error and no score"]
-        return []
-    if score not in (0, 1):
-        return [f"field 'score': found {score}, expected 0 or 1"]
-    if result.score_bool is not bool(score):
-        return [f"score is {score}, but score_bool is {result.score_bool}"]
-    if score and result.is_unknown:
-        return ["score is 1, but the answer is UNKNOWN, which is always wrong"]
-    return []
-
-
-def _context_faults(result: QuestionResult) -> list[str]:
-    faults = []
-    if result.memory_query_duration_seconds is None and result.error is None:
-        faults.append(
-            "field 'memory_query_duration_seconds': found null, expected seconds in a record without an error"
-        )
-    if result.memory_context_token_count > result.memory_context_original_token_count:
-        faults.append("the context has more tokens after truncation than before")
-    if result.lmev2 is not None:
-        told = len(result.lmev2.items)
-        items = len(result.memory_context) + len(result.lmev2.dropped_items)
-        if told != items:
-            faults.append(f"field 'lmev2.items': describes {told} items, but there are {items}")
-    return faults
-
-
-def _agree(found: Any, expected: Any) -> bool:
-    if found is None or expected is None:
-        return found is expected
-    return math.isclose(found, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)

@@ -15,9 +15,12 @@ from typing import Any
 
 from lmev2.data.errors import DataError
 from lmev2.interchange.folder import RunFolder, open_run
+from lmev2.interchange.images import is_elsewhere
 from lmev2.interchange.layout import OURS, json_text
-from lmev2.interchange.manifest import IMPORT_FILE, INPUTS_FILE, ImportedRun, ImportManifest
+from lmev2.interchange.manifest import IMPORT_FILE, INPUTS_FILE, ImportedRun, ImportManifest, load_manifest
+from lmev2.interchange.output import folder_fault
 from lmev2.interchange.records import rows_of
+from lmev2.interchange.schema import line_fault
 from lmev2.rows import ANSWER, CONTEXT, SCORE, write_rows
 
 
@@ -32,10 +35,13 @@ def import_runs(folders: Sequence[Path], name: str, label: str, tier: str | None
         out: the import folder; must not exist.
 
     Raises:
-        DataError: lists everything that is wrong with the folders; nothing is written then.
+        DataError: lists everything that is wrong with the folders, the label or the place; nothing is written then.
     """
-    if out.exists():
+    if os.path.lexists(out):
         raise DataError(f"{out} exists already; remove it or choose another --out")
+    place, text = folder_fault(out), line_fault(label)
+    if place is not None or text is not None:
+        raise DataError(f"the import cannot be written: {place or f'the label {label!a} {text}'}")
     runs = _open_all(folders)
     tier = _check_together(runs, tier)
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
@@ -96,6 +102,7 @@ def _write(runs: Sequence[RunFolder], name: str, label: str, tier: str, folder: 
     answers: list[dict[str, Any]] = []
     scores: list[dict[str, Any]] = []
     told: list[bool] = []
+    elsewhere: Counter[str] = Counter()  # images by domain
     failures: list[DataError] = []
 
     def contexts() -> Iterator[dict[str, Any]]:
@@ -107,6 +114,8 @@ def _write(runs: Sequence[RunFolder], name: str, label: str, tier: str, folder: 
                     answers.append(answer)
                     scores.append(score)
                     told.append(record.get(OURS) is not None)
+                    images = [item["value"] for item in context["items"] if item["type"] == "image"]
+                    elsewhere[run.domain] += sum(map(is_elsewhere, images))
                     yield context
             except DataError as error:
                 failures.append(error)
@@ -125,15 +134,17 @@ def _write(runs: Sequence[RunFolder], name: str, label: str, tier: str, folder: 
             "reader": runs[0].args.model,
             "judge": runs[0].args.evaluator_model,
             "states_told": all(told),
-            "runs": tuple(_describe(run, scores, replies) for run in runs),
+            "runs": tuple(_describe(run, scores, replies, elsewhere[run.domain]) for run in runs),
         }
     )
     text = json_text(manifest.model_dump(mode="json"))
     (folder / IMPORT_FILE).write_text(text, encoding="ascii")
+    if load_manifest(folder) != manifest:
+        raise DataError("run_args.json of the runs holds values that import.json cannot keep")
     return manifest
 
 
-def _describe(run: RunFolder, scores: Sequence[dict[str, Any]], replies: dict[str, str]) -> ImportedRun:
+def _describe(run: RunFolder, scores: Sequence[dict[str, Any]], replies: dict[str, str], elsewhere: int) -> ImportedRun:
     own = [score for score in scores if score["question_id"] in run.questions]
     errors = Counter(score["error"] for score in own if score["error"] is not None)
     empty = sum(1 for score in own if score["error"] is None and not replies[score["question_id"]].strip())
@@ -144,6 +155,7 @@ def _describe(run: RunFolder, scores: Sequence[dict[str, Any]], replies: dict[st
         questions=len(own),
         errors=dict(sorted(errors.items())),
         empty_replies=empty,
+        images_elsewhere=elsewhere,
         sources=run.sources(),
         run_args=run.raw_args,
         completed_at_utc=run.aggregated.completed_at_utc,

@@ -5,7 +5,6 @@ A point is a web and an enterprise run of the same questions. Two domains combin
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shutil
@@ -16,22 +15,27 @@ from typing import Any, Final
 
 from lmev2.data.errors import DataError
 from lmev2.interchange import layout
-from lmev2.interchange.aggregate import overview
 from lmev2.interchange.archive import write_tarball
-from lmev2.interchange.folder import RunFolder, open_run
-from lmev2.lafs import LONGEST_S, REFERENCE_METHODS, SHORTEST_S, Point, frontier, lafs, lafs_gain
+from lmev2.interchange.folder import RunFolder
+from lmev2.interchange.operating import (
+    OperatingPoint,
+    differing,
+    open_points,
+    point_faults,
+    public_faults,
+    question_counts,
+)
+from lmev2.interchange.output import folder_fault
+from lmev2.interchange.reference import read_reference
+from lmev2.interchange.schema import parse_time
+from lmev2.lafs import LONGEST_S, SHORTEST_S, Point, frontier, lafs, lafs_gain
 
-READER_NAME: Final = "qwen3.5-9b"
-JUDGE_NAME: Final = "gpt-5.2"
 DESCRIPTION_FILE: Final = "SYSTEM_DESCRIPTION.md"
 OVERVIEW_FILE: Final = "submission_overview.json"
 POINTS_FOLDER: Final = "operating_points"
 PAPER_TABLE2: Final = Path(__file__).resolve().parents[3] / "resources" / "paper" / "table2.csv"
-# Questions of the official release.
-OFFICIAL: Final[Mapping[str, int]] = {"web": 240, "enterprise": 211}
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-_PROBLEMS_PER_RUN = 50
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class Submission:
         code: one code file.
         points: run folders (web, enterprise) by name of the operating point.
         method: name of the method, where its operating points were run under several names; None: they all have it.
-        private: the rules on the names of reader and judge are not asked for, and the package says so.
+        private: the rules on the names of reader and judge and on the questions, which must be the whole benchmark, are
+            not asked for, and the package says so.
     """
 
     name: str
@@ -53,16 +58,6 @@ class Submission:
     points: Mapping[str, tuple[Path, Path]]
     method: str | None = None
     private: bool = False
-
-
-@dataclass(frozen=True)
-class _OperatingPoint:
-    name: str
-    runs: Mapping[str, RunFolder]  # by domain
-
-    @property
-    def metrics(self) -> dict[str, float | None]:
-        return overview([run.raw_aggregated for run in self.runs.values()])
 
 
 def build_package(submission: Submission, out: Path, table2: Path = PAPER_TABLE2) -> tuple[Path, Path, list[str]]:
@@ -81,22 +76,28 @@ def build_package(submission: Submission, out: Path, table2: Path = PAPER_TABLE2
     """
     reasons = _bad_names(submission) + _bad_files(submission, table2)
     folder, tarball = out / submission.name, out / f"{submission.name}.tar.gz"
-    reasons += [f"{path} exists already" for path in (folder, tarball) if path.exists()]
-    points, unreadable = _open_points(submission)
-    reasons += unreadable
-    names, other = _check_points(points, submission.method)
-    reasons += other + ([] if submission.private else names)
+    reasons += [f"{path} exists already" for path in (folder, tarball) if os.path.lexists(path)]
+    reasons += [fault for fault in [folder_fault(out)] if fault is not None]
+    points, unreadable = open_points(submission.points)
+    reasons += unreadable + point_faults(points, submission.method)
+    waived = public_faults(points)
+    reasons += [] if submission.private else [f"{fault}; only a --private package may be so" for fault in waived]
+    reference: dict[str, Point] = {}
+    try:
+        reference = read_reference(table2, _tier(points)) if points and table2.is_file() else {}
+    except DataError as error:
+        reasons.append(str(error))
     if reasons:
         raise DataError(f"no package of {submission.name!r}, for {len(reasons)} reason(s):", reasons)
-    warnings = [f"private package: {reason}" for reason in names] + _unofficial(points)
     temporary = out / f".{submission.name}.{os.getpid()}.tmp" / submission.name
     try:
-        _write_package(submission, points, temporary, names, _reference_points(table2, _tier(points)))
+        _write_package(submission, points, temporary, waived, reference)
+        write_tarball(temporary, temporary.with_name(tarball.name))
         os.replace(temporary, folder)
+        os.replace(temporary.with_name(tarball.name), tarball)
     finally:
         shutil.rmtree(temporary.parent, ignore_errors=True)
-    write_tarball(folder, tarball)
-    return folder, tarball, warnings
+    return folder, tarball, [f"private package: {fault}" for fault in waived] + _unofficial(points)
 
 
 def _bad_names(submission: Submission) -> list[str]:
@@ -116,109 +117,26 @@ def _bad_names(submission: Submission) -> list[str]:
 
 def _bad_files(submission: Submission, table2: Path) -> list[str]:
     wanted = {"description": submission.description, "code file": submission.code, "paper's Table 2": table2}
-    return [f"{what}: no file {path}" for what, path in wanted.items() if not path.is_file()]
+    reasons = [f"{what}: no file {path}" for what, path in wanted.items() if not path.is_file()]
+    return reasons + ([] if submission.points else ["a package needs at least one operating point"])
 
 
-def _open_points(submission: Submission) -> tuple[list[_OperatingPoint], list[str]]:
-    """The points whose runs could be read to the end, and what is wrong with the others."""
-    points: list[_OperatingPoint] = []
-    reasons: list[str] = []
-    if not submission.points:
-        reasons.append("a package needs at least one operating point")
-    for name, folders in submission.points.items():
-        runs: dict[str, RunFolder] = {}
-        for domain, folder in zip(OFFICIAL, folders, strict=True):
-            run, found = _open_checked(folder, domain)
-            reasons += [f"point {name!r}: {reason}" for reason in found]
-            if run is not None:
-                runs[domain] = run
-        if len(runs) == len(OFFICIAL):
-            points.append(_OperatingPoint(name, runs))
-    return points, reasons
-
-
-def _open_checked(folder: Path, domain: str) -> tuple[RunFolder | None, list[str]]:
-    try:
-        run = open_run(folder, _PROBLEMS_PER_RUN)
-        for _ in run.records():
-            pass  # read to the end, for what is wrong with it
-    except DataError as error:
-        return None, [f"{folder}: {problem}" for problem in error.problems] or [str(error)]
-    if run.domain != domain:
-        return None, [f"{folder} is a run of domain {run.domain!r}, expected one of {domain!r} there"]
-    failed = sum(1 for fact in run.facts if fact["score"] is None)
-    reasons = []
-    if failed or run.args.incomplete or run.aggregated.incomplete:
-        reasons.append(f"{folder} is incomplete: {failed} of {len(run.facts)} rows have an error and no score")
-    return run, reasons
-
-
-def _check_points(points: Sequence[_OperatingPoint], method: str | None) -> tuple[list[str], list[str]]:
-    """Reasons that concern the names of models, and all others."""
-    runs = [run for point in points for run in point.runs.values()]
-    names = [
-        f"point {point.name!r}, {domain} run: {what} {found!r} does not contain {wanted!r}"
-        for point in points
-        for domain, run in point.runs.items()
-        for what, found, wanted in (
-            ("reader", run.args.model, READER_NAME),
-            ("judge", run.args.evaluator_model, JUDGE_NAME),
-        )
-        if wanted not in found.lower()
-    ]
-    other = []
-    if method is None:
-        other += _differing("methods", {str(run.path): run.method for run in runs})
-    other += _differing("tiers", {str(run.path): run.tier for run in runs})
-    for point in points[1:]:
-        for domain, run in point.runs.items():
-            first = points[0].runs[domain]
-            if run.questions.keys() != first.questions.keys():
-                other.append(f"points {points[0].name!r} and {point.name!r} have different {domain} questions")
-            elif run.haystacks != first.haystacks:
-                other.append(f"points {points[0].name!r} and {point.name!r} have different {domain} haystacks")
-    for point in points:
-        latency = point.metrics["memory_query_avg_seconds"]
-        if latency is None or latency <= 0:
-            other.append(f"point {point.name!r}: the latency must be above 0 s, found {latency}")
-    return names, other
-
-
-def _differing(what: str, values: Mapping[str, str | None]) -> list[str]:
-    if None in values.values():
-        folders = [folder for folder, value in values.items() if value is None]
-        return [f"neither run_args.json nor the folder's name tells one of the {what}: {', '.join(folders)}"]
-    if len(set(values.values())) <= 1:
-        return []
-    return [f"different {what}: {', '.join(f'{value} ({folder})' for folder, value in values.items())}"]
-
-
-def _unofficial(points: Sequence[_OperatingPoint]) -> list[str]:
+def _unofficial(points: Sequence[OperatingPoint]) -> list[str]:
     """What a board may ask about, though its rules do not."""
     runs = [run for point in points for run in point.runs.values()]
-    found = _differing("readers", {str(run.path): run.args.model for run in runs})
-    found += _differing("judges", {str(run.path): run.args.evaluator_model for run in runs})
-    counts = {domain: len(run.questions) for domain, run in points[0].runs.items()}
-    if counts != dict(OFFICIAL):
-        found.append(f"the runs have {counts} questions, the whole benchmark {dict(OFFICIAL)}")
-    return found
+    found = differing("readers", {str(run.path): run.args.model for run in runs})
+    return found + differing("judges", {str(run.path): run.args.evaluator_model for run in runs})
 
 
-def _tier(points: Sequence[_OperatingPoint]) -> str:
+def _tier(points: Sequence[OperatingPoint]) -> str:
     return str(points[0].runs["web"].tier)
-
-
-def _reference_points(table2: Path, tier: str) -> dict[str, Point]:
-    with table2.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["tier"] == tier and row["method"] in REFERENCE_METHODS]
-    return {row["label"]: Point(float(row["latency_s"]), round(100 * float(row["overall"]), 6)) for row in rows}
 
 
 def _write_package(
     submission: Submission,
-    points: Sequence[_OperatingPoint],
+    points: Sequence[OperatingPoint],
     folder: Path,
-    names: Sequence[str],
+    waived: Sequence[str],
     reference: Mapping[str, Point],
 ) -> None:
     method = submission.method or str(points[0].runs["web"].method)
@@ -231,7 +149,8 @@ def _write_package(
         "method": method,
         "tier": _tier(points),
         "private": submission.private,
-        "rules_not_met": list(names),
+        "rules_not_met": list(waived),
+        "questions": question_counts(points[0]),
         "generated_at_utc": _newest(run for point in points for run in point.runs.values()),
         "archive_name": f"{submission.name}.tar.gz",
         "system_description_file": DESCRIPTION_FILE,
@@ -243,8 +162,8 @@ def _write_package(
                 "metric_overview_file": f"{POINTS_FOLDER}/{point.name}/metric_overview.json",
                 "overall_full_set": point.metrics["overall_full_set"],
                 "memory_query_avg_seconds": point.metrics["memory_query_avg_seconds"],
-                "lafs_accuracy_percentage_points": _as_point(point).accuracy,
-                "lafs_latency_seconds": _as_point(point).latency_s,
+                "lafs_accuracy_percentage_points": point.point.accuracy,
+                "lafs_latency_seconds": point.point.latency_s,
             }
             for point in points
         ],
@@ -252,7 +171,7 @@ def _write_package(
     layout.write_json(folder / OVERVIEW_FILE, content)
 
 
-def _write_point(submission: Submission, point: _OperatingPoint, method: str, folder: Path) -> None:
+def _write_point(submission: Submission, point: OperatingPoint, method: str, folder: Path) -> None:
     for domain, run in point.runs.items():
         for name in layout.RUN_FILES:
             target = folder / domain / name
@@ -290,16 +209,11 @@ def _describe(run: RunFolder) -> dict[str, Any]:
 
 def _newest(runs: Iterable[RunFolder]) -> str:
     """When the last of the runs ended, so that a package is the same whenever it is built."""
-    return max(run.aggregated.completed_at_utc or layout.NOT_RECORDED for run in runs)
+    return max((run.aggregated.completed_at_utc or layout.NOT_RECORDED for run in runs), key=parse_time)
 
 
-def _as_point(point: _OperatingPoint) -> Point:
-    metrics = point.metrics
-    return Point(float(metrics["memory_query_avg_seconds"] or 0), 100 * float(metrics["overall_full_set"] or 0))
-
-
-def _lafs_summary(tier: str, points: Sequence[_OperatingPoint], reference: Mapping[str, Point]) -> dict[str, Any]:
-    own = {point.name: _as_point(point) for point in points}
+def _lafs_summary(tier: str, points: Sequence[OperatingPoint], reference: Mapping[str, Point]) -> dict[str, Any]:
+    own = {point.name: point.point for point in points}
     known = list(reference.values())
     return {
         "tier": tier,

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lmev2.data.errors import DataError
-from lmev2.data.schema import Domain, Identifier, Text
+from lmev2.data.schema import Domain, Identifier
+from lmev2.interchange.schema import Line
 
 IMPORT_FILE = "import.json"
 # Rows by the contracts of lmev2.rows, and the run's own inputs, to be compared with those of the run that takes it in.
@@ -30,6 +31,7 @@ class ImportedRun(_Part):
         errors: records without a score, by error kind.
         empty_replies: records with a score whose reply is empty: the harness writes these where a call of the reader
             was refused, and scores them 0.
+        images_elsewhere: images that are not named relative to a data root, of which a run shows no picture.
         sources: SHA-256 of its files.
         run_args: ``run_args.json``.
         completed_at_utc: from ``aggregated_metrics.json``.
@@ -41,6 +43,7 @@ class ImportedRun(_Part):
     questions: int
     errors: dict[str, int]
     empty_replies: int
+    images_elsewhere: int = 0
     sources: dict[str, str]
     run_args: dict[str, Any]
     completed_at_utc: str | None
@@ -59,10 +62,10 @@ class ImportManifest(_Part):
 
     format: Literal[1] = 1
     name: Identifier
-    label: Text
+    label: Line
     tier: Literal["small", "medium"]
-    reader: Text
-    judge: Text
+    reader: Line
+    judge: Line
     states_told: bool
     runs: Annotated[tuple[ImportedRun, ...], Field(min_length=1)]
 

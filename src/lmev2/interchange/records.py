@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from lmev2.data.layout import path_fault
 from lmev2.data.schema import CATEGORIES
+from lmev2.interchange.images import told_name
 from lmev2.interchange.layout import HARNESS_CATEGORIES, NOT_RECORDED, OURS
 from lmev2.scoring.spec import parse_eval_function
 
@@ -44,9 +45,9 @@ class Rows(NamedTuple):
 
 
 def relative_path(path: str, root: str) -> str:
-    """A path below the data root ``root`` relative to it; any other as it stands."""
+    """A path below the data root ``root`` relative to it; any other as it stands, or as an imported run named it."""
     inside = path.removeprefix(root.rstrip("/") + "/")
-    return inside if inside != path and path_fault(inside) is None else path
+    return inside if inside != path and path_fault(inside) is None else told_name(path)
 
 
 def harness_question(question: Row, root: str) -> dict[str, Any]:
@@ -153,7 +154,8 @@ def rows_of(record: Row, domain: str, reader: str, method: str, tier: str) -> Ro
     context = {
         **key,
         "items": [
-            {"type": item["type"], "value": item["value"], **fact} for item, fact in zip(items, facts, strict=True)
+            {"type": item["type"], "value": item["value"], **{name: fact[name] for name in _ITEM_EXTRAS}}
+            for item, fact in zip(items, facts, strict=True)
         ],
         "latency_s": record["memory_query_duration_seconds"] or 0.0,
         **{name: ours[name] for name in _CONTEXT_EXTRAS},

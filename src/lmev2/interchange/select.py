@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lmev2.data.errors import DataError
-from lmev2.data.layout import path_fault
+from lmev2.interchange.images import NO_PICTURE, place_image, told_name
 from lmev2.interchange.manifest import INPUTS_FILE, ImportManifest, load_manifest
 from lmev2.rows import ANSWER, CONTEXT, SCORE, read_rows, write_rows
 from lmev2.scoring.score import context_facts, group_evidence
 
 Row = Mapping[str, Any]
+_log = logging.getLogger("lmev2")
 _COMPARED = ("domain", "question_type", "question", "answer", "eval_function")
 _SHOWN = 5
 
@@ -36,7 +38,7 @@ def select_import(
         questions: all questions of the data root; selected: those of this run.
         haystacks: of all tiers.
         evidence: labels, may be empty.
-        data_root: relative image paths are looked for below it.
+        data_root: images are taken from it only; others become ones without a picture, counted in the log.
         targets: files to write, by stage: ``contexts``, ``answers``, ``scores``.
 
     Returns:
@@ -58,19 +60,36 @@ def select_import(
     hops = group_evidence(evidence)
     facts: dict[str, dict[str, bool | None]] = {}
 
+    images: list[str] = []  # as placed
+
     def contexts() -> Iterator[dict[str, Any]]:
         for row in read_rows(folder / "contexts.parquet", CONTEXT, batch_size=16):
             name = row["question_id"]
             if name in own:
                 facts[name] = context_facts(answers[name], own[name], row, hops.get(name, []))
-                yield row | {"items": [_placed(item, data_root) for item in row["items"]]}
+                items = [_placed(item, data_root) for item in row["items"]]
+                images.extend(item["value"] for item in items if item["type"] == "image")
+                yield row | {"items": items}
 
     write_rows(targets["contexts"], CONTEXT, contexts(), batch_size=16)
+    _tell_missing(folder, images)
     write_rows(targets["answers"], ANSWER, answers.values())
     untold = {} if manifest.states_told else {"evidence_covered": None, "evidence_covered_before": None}
     scores = (row for row in read_rows(folder / "scores.parquet", SCORE) if row["question_id"] in own)
     write_rows(targets["scores"], SCORE, (row | facts[row["question_id"]] | untold for row in scores))
     return _summary(manifest, len(own), len(answers), len(inputs), _empty_replies(answers.values()))
+
+
+def _tell_missing(folder: Path, images: Sequence[str]) -> None:
+    missing = [told_name(value) for value in images if value.startswith(NO_PICTURE)]
+    if missing:
+        _log.warning(
+            "%s: %d of %d images name no file inside the data root, so there is no picture of them (first: %.100r)",
+            folder,
+            len(missing),
+            len(images),
+            missing[0],
+        )
 
 
 def _empty_replies(answers: Iterable[Row]) -> int:
@@ -113,8 +132,5 @@ def _check_inputs(
 
 
 def _placed(item: Row, data_root: Path) -> dict[str, Any]:
-    """The item; an image's relative path made absolute where the data root has that file."""
-    value = item["value"]
-    if item["type"] == "image" and path_fault(value) is None and (data_root / value).is_file():
-        return {**item, "value": str(data_root / value)}
-    return dict(item)
+    """The item; an image by its absolute path, or marked as having no picture."""
+    return {**item, "value": place_image(item["value"], data_root)} if item["type"] == "image" else dict(item)

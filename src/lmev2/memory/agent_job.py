@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmev2.agent.isolation import check_isolation, make_isolation
+from lmev2.agent.isolation import check_isolation
 from lmev2.agent.runner import AgentResult, AgentRunner, write_trace
 from lmev2.agent.sandbox import Sandbox
 from lmev2.agent.settings import AgentSettings
@@ -82,23 +82,23 @@ def open_memory(
     cache: CallCache,
     identity: Mapping[str, Any],
     recorder: Recorder,
+    private: Sequence[Path],
 ) -> AgentMemory:
-    """The memory of a job; everything that its agent needs is there.
+    """The memory of a job.
 
     Args:
         identity: all that can change what the agent does, besides what it sees.
-
-    Raises:
-        ModelSetupError: the isolation, the agent's program, its version or its endpoint is missing.
+        private: files and folders that no agent may see.
     """
-    check_isolation(settings.isolation)
-    agent.check()
-    isolation = make_isolation(settings.isolation)
+
+    def check() -> None:
+        check_isolation(settings.isolation, private)
+        agent.check()
 
     def open_box(folder: Path, mounts: Sequence[Mount]) -> Sandbox:
-        return Sandbox(folder, isolation, mounts)
+        return Sandbox(folder, settings.isolation, mounts)
 
-    runner = AgentRunner(agent, identity, settings.attempts, settings.attempt_s, open_box, cache)
+    runner = AgentRunner(agent, identity, settings.attempts, settings.attempt_s, open_box, cache, check)
     return AgentMemory(
         runner,
         spec["method"]["parts"],

@@ -7,7 +7,9 @@ all figures, by its position in the run.
 
 from __future__ import annotations
 
+import logging
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +22,12 @@ from matplotlib import style as styles
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.text import Text
 
 from lmev2.files import replacing
+
+_log = logging.getLogger("lmev2")
 
 Row = dict[str, Any]
 
@@ -40,8 +44,10 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<")
 TIER_MARKERS = ("o", "D", "s", "^")
 
+_FONT = "DejaVu Sans"  # comes with matplotlib: the same everywhere
+
 _STYLE = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
+    "font.family": _FONT,
     "font.size": NORMAL,
     "axes.linewidth": 0.6,
     "axes.edgecolor": GREY,
@@ -93,6 +99,9 @@ def tier_name(tier: str) -> str:
 def plot(database: Path, query: str, draw: Callable[[Sequence[Row]], Figure], png: Path, pdf: Path) -> None:
     """Draw the rows of a query over the run's database and write the figure.
 
+    A character that the font lacks is drawn as a box, and the log says which and in what text: with another font, the
+    figure would depend on what is installed.
+
     Args:
         database: the run's DuckDB file.
         query: the figure's SQL.
@@ -100,8 +109,11 @@ def plot(database: Path, query: str, draw: Callable[[Sequence[Row]], Figure], pn
         png, pdf: the files to write; equal rows give equal bytes.
     """
     rows = fetch(database, query)
-    with drawing():
+    with drawing(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # told below, with the text
         figure = draw(rows)
+        for text, missing in lacking_glyphs(figure).items():
+            _log.warning("%s: %s has no glyph for %s in %r, drawn as boxes", png.name, _FONT, ", ".join(missing), text)
         for path in (png, pdf):
             # Dates and versions would make equal figures unequal files.
             metadata = {"CreationDate": None, "Producer": None} if path is pdf else {"Software": None}
@@ -156,7 +168,7 @@ def write(figure: Figure, left: float, top: float, text: str, size: float = NORM
 def text_width(text: str, size: float = NORMAL, weight: str = "normal") -> float:
     """Width of a line of text in inches."""
     renderer = RendererAgg(1, 1, 720)  # type: ignore[no-untyped-call]
-    properties = FontProperties(family="DejaVu Sans", size=size, weight=weight)
+    properties = FontProperties(family=_FONT, size=size, weight=weight)
     pixels: float = renderer.get_text_width_height_descent(text, properties, False)[0]  # type: ignore[no-untyped-call]
     return pixels / 720
 
@@ -177,9 +189,36 @@ def wrap(text: str, width: float, size: float = NORMAL, weight: str = "normal") 
     return [line for line in lines if line] or [""]
 
 
+def lacking_glyphs(figure: Figure) -> dict[str, list[str]]:
+    """Texts of a figure with characters that the font cannot draw, and these with their codes."""
+    known = get_font(findfont(FontProperties(family=_FONT))).get_charmap()
+    found = {}
+    for text in dict.fromkeys(artist.get_text() for artist in figure.findobj(Text)):
+        missing = [one for one in dict.fromkeys(text) if not one.isspace() and ord(one) not in known]
+        if missing:
+            found[text] = [f"{one} (U+{ord(one):04X})" if one.isprintable() else f"U+{ord(one):04X}" for one in missing]
+    return found
+
+
+def incomplete_note(rows: Sequence[Row], lack: str = "score", shown: str = "accuracies") -> list[str]:
+    """The first remark below a figure of means over rows where rows failed; else none.
+
+    Args:
+        rows: with ``method``, ``tier``, and the ``errors`` and ``all_rows`` of these two.
+        lack: what the failed rows do not have.
+        shown: what is over the other rows.
+    """
+    cells = {(row["method"], row["tier"]): (row["errors"], row["all_rows"]) for row in rows}
+    failed, total = (sum(numbers) for numbers in zip(*cells.values(), strict=True))
+    if not failed:
+        return []
+    return [f"INCOMPLETE: {failed:,} of {total:,} rows failed and have no {lack}; {shown} are over the others."]
+
+
 def note_lines(notes: Sequence[str]) -> list[str]:
     """Remarks below a figure, wrapped to its width."""
-    return [line for note in notes for line in wrap(note, WIDTH - 2 * MARGIN, SMALL)]
+    # At few dots per inch letters are rounded, and lines may become a little wider than measured.
+    return [line for note in notes for line in wrap(note, 0.985 * (WIDTH - 2 * MARGIN), SMALL)]
 
 
 def share_text(value: float | None) -> str:

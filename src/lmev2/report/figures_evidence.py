@@ -7,7 +7,19 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from lmev2.report.figures import GREY, HEAD, INK, Row, methods_of, plot, share_text, tier_name, tiers_of, wrap
+from lmev2.report.figures import (
+    GREY,
+    HEAD,
+    INK,
+    Row,
+    incomplete_note,
+    methods_of,
+    plot,
+    share_text,
+    tier_name,
+    tiers_of,
+    wrap,
+)
 from lmev2.report.figures_points import Entry, Mark, PointSheet
 
 _NO_LABELS = "No evidence labels in this run's data: coverage is unknown."
@@ -23,7 +35,7 @@ def draw_evidence(rows: Sequence[Row]) -> Figure:
 
     Args:
         rows: one per method and tier: ``labelled`` questions, coverage ``before`` and ``after`` truncation and
-            ``accuracy`` as shares, None where unknown.
+            ``accuracy`` as shares, None where unknown, ``errors`` and ``all_rows``.
     """
     tiers, methods = tiers_of(rows), methods_of(rows)
     by_cell = {(row["method"], row["tier"]): row for row in rows}
@@ -40,8 +52,9 @@ def draw_evidence(rows: Sequence[Row]) -> Figure:
         for method in methods
     ]
     notes = [
+        *incomplete_note(rows),
         "Filled: every hop of the question's evidence has a state in the context that the reader saw. Hollow: before "
-        "truncation to the reader's budget."
+        "truncation to the reader's budget.",
     ]
     sheet = PointSheet(
         tiers,

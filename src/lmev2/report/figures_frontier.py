@@ -10,7 +10,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lmev2.lafs import LONGEST_S, SHORTEST_S, Point, frontier
-from lmev2.report.figures import GREY, INK, Method, Row, methods_of, plot, seconds_text, tier_name, tiers_of
+from lmev2.report.figures import (
+    GREY,
+    INK,
+    Method,
+    Row,
+    incomplete_note,
+    methods_of,
+    plot,
+    seconds_text,
+    tier_name,
+    tiers_of,
+)
 from lmev2.report.figures_axes import log_seconds_axis
 from lmev2.report.figures_points import Entry, Mark, PointSheet
 
@@ -29,8 +40,8 @@ def draw_frontier(rows: Sequence[Row]) -> Figure:
 
     Args:
         rows: by ``kind``: ``run`` (a method on a tier: ``latency_s``, ``accuracy`` and ``gain`` in percentage points,
-            None where nothing was measured), ``reference`` (a reference point) and ``all`` (``lafs`` and ``gain`` of a
-            tier with every method).
+            None where nothing was measured; ``errors`` and ``all_rows``),
+            ``reference`` (a reference point) and ``all`` (``lafs`` and ``gain`` of a tier with every method).
     """
     run = [row for row in rows if row["kind"] == "run"]
     tiers = tiers_of(run)
@@ -44,9 +55,10 @@ def draw_frontier(rows: Sequence[Row]) -> Figure:
         for one in methods_of(reference):
             entries.append(Entry(_reference_mark(one), one.label, _cells(reference, one.name, tiers)))
     notes = [
+        *incomplete_note(run),
         "LAFS: height of the reference points' frontier averaged over log-latency from "
         f"{SHORTEST_S:g} to {LONGEST_S:g} s (grey area). Gain: what methods add to it, in the table each by itself, "
-        "above the panel all together (green, hatched area; dashed frontier)."
+        "above the panel all together (green, hatched area; dashed frontier).",
     ]
     axis_labels = ("Mean query latency (s, logarithmic)", "Accuracy (%)")
     columns = ("latency (s)", "accuracy", "gain")

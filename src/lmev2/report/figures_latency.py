@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from lmev2.report.figures import Row, plot, seconds_text
+from lmev2.report.figures import Row, incomplete_note, plot, seconds_text
 from lmev2.report.figures_axes import log_seconds_axis
 from lmev2.report.figures_boxes import BOX_NOTE, QUANTILES, Spread, draw_spread
 from lmev2.report.figures_rows import Column, Panel, RowSheet
@@ -28,13 +28,14 @@ def draw_latency(rows: Sequence[Row]) -> Figure:
 
     Args:
         rows: one per method and tier: ``latencies`` in seconds, ``mean``, ``p05`` to ``p95`` and ``max`` of them
-            (None or empty where no query succeeded).
+            (None or empty where no query succeeded), ``errors`` (queries without one) and ``all_rows``.
     """
     panel = Panel("latency", "", 1, _COLUMNS, "Query latency (s, logarithmic)")
     notes = [BOX_NOTE]
     if any(row["mean"] is None for row in rows):
         notes.append("Rows with dashes have no measured latency.")
-    sheet = RowSheet(rows, [panel], "Query latency in seconds", [" ".join(notes)], lane=0.17)
+    failed = incomplete_note(rows, "latency", "latencies")
+    sheet = RowSheet(rows, [panel], "Query latency in seconds", [*failed, " ".join(notes)], lane=0.17)
     axes = sheet.axes("latency")
     values = [value for row in rows for value in row["latencies"] or ()]
     positive = [value for value in values if value > 0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from lmev2.report.figures import INK, TIER_MARKERS, Row, plot, share_text
+from lmev2.report.figures import INK, TIER_MARKERS, Row, incomplete_note, plot, share_text
 from lmev2.report.figures_rows import Column, Panel, RowSheet
 
 _NUMBER = (Column("marked", "", 0.335),)
@@ -88,12 +88,5 @@ def _notes(rows: Sequence[Row], valued: set[str]) -> list[str]:
     lacking = [text for name, text in missing.items() if name not in valued]
     if lacking:
         notes.append(f"This run has {' and '.join(lacking)}.")
-    errors = {(row["method"], row["tier"]): row["errors"] for row in rows}
-    failed = sum(errors.values())
-    if failed:
-        notes.append(
-            f"INCOMPLETE: {failed:,} of {sum({(r['method'], r['tier']): r['all_rows'] for r in rows}.values()):,} rows "
-            "failed and have no score; accuracies are over the others."
-        )
     # One paragraph: each remark is short.
-    return [" ".join(notes)] if notes else []
+    return [*incomplete_note(rows), *([" ".join(notes)] if notes else [])]

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lmev2.report.figures import GREY, INK, Row, count_text, plot
+from lmev2.report.figures import GREY, INK, Row, count_text, incomplete_note, plot
 from lmev2.report.figures_boxes import BOX_NOTE, Spread, draw_spread
 from lmev2.report.figures_rows import Column, Panel, RowSheet
 
@@ -30,13 +30,15 @@ def draw_tokens(rows: Sequence[Row]) -> Figure:
 
     Args:
         rows: one per method and tier: ``tokens`` and ``tokens_before`` with ``mean``, ``mean_before``, ``quantiles``
-            and ``quantiles_before`` (None or empty where every row has an error), ``questions``, ``cut``, ``budget``.
+            and ``quantiles_before`` (None or empty where every row has an error), ``questions``, ``cut``, ``budget``,
+            ``errors``, ``all_rows``.
     """
     largest = max([value for row in rows for value in (*_list(row, "tokens"), *_list(row, "tokens_before"))] or [0])
     budget = rows[0]["budget"]
     near = budget is not None and budget <= max(largest, 1) * _BUDGET_REACH
     panel = Panel("tokens", "", 1, _COLUMNS, "Context tokens, counted by the reader")
-    sheet = RowSheet(rows, [panel], "Context tokens per question", [_notes(rows, budget, near)], lane=0.23)
+    notes = [*incomplete_note(rows, shown="tokens"), _notes(rows, budget, near)]
+    sheet = RowSheet(rows, [panel], "Context tokens per question", notes, lane=0.23)
     axes = sheet.axes("tokens")
     axes.set_xlim(0, max(largest, budget if near else 0, 1) * 1.02)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -64,7 +66,10 @@ def _list(row: Row, name: str) -> list[float]:
 
 
 def _notes(rows: Sequence[Row], budget: int | None, near: bool) -> str:
-    notes = ["Upper lane: after truncation; lower, grey lane: before. Cut: questions that lost an item.", BOX_NOTE]
+    notes = [
+        "Upper lane: after truncation; lower, grey lane: before. Cut: questions that lost an item.",
+        BOX_NOTE,
+    ]
     if budget is not None:
         notes.append(f"{'Dashed' if near else 'Not drawn'}: the reader's budget of {budget:,} tokens.")
     if any(not row["questions"] for row in rows):

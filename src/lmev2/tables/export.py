@@ -38,7 +38,8 @@ def export_table(database: Path, query: str, files: TableFiles, title: str, note
     """Write the result of ``query``; numbers stand as the query formats them.
 
     Markdown and LaTeX have the title, the table, and notes: the models that made it, what the table itself needs said,
-    and where rows failed, that the table is incomplete and how many rows failed of which kind.
+    and where rows failed, that the table is incomplete and how many rows failed of which kind. They name methods by
+    their labels only.
 
     Args:
         notes: names of notes of this table, see :data:`lmev2.tables.notes.NOTES`.
@@ -46,7 +47,8 @@ def export_table(database: Path, query: str, files: TableFiles, title: str, note
     with duckdb.connect(str(database), read_only=True) as connection:
         result = run_query(connection, query)
         texts = [text for name in notes for text in NOTES[name](connection)] + run_notes(connection)
-    write_table(files, result.header, result.rows, plain_layout(title, result.header, result.rows, texts))
+        labels = dict(connection.execute("SELECT method, label FROM methods").fetchall())
+    write_table(files, result.header, result.rows, plain_layout(title, result.header, result.rows, texts, labels))
 
 
 def read_table(path: Path) -> list[dict[str, str]]:

@@ -1,86 +1,27 @@
-"""Tables in LaTeX. A document that shows them needs ``\\usepackage{booktabs}`` and nothing else."""
+"""Tables in LaTeX. A document that shows them needs ``\\usepackage{booktabs}`` and nothing else.
+
+No table is wider than 345 points, the text of ``article``; see :mod:`lmev2.tables.latex_fit`.
+"""
 
 from __future__ import annotations
 
 import itertools
-import unicodedata
+import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lmev2.tables.layout import Block, Cell, Column, Layout
+from lmev2.tables.latex_fit import LEADING, PAGE_WIDTH, Fit, Panel, fit_layout
+from lmev2.tables.latex_text import latex_text, text_width
+from lmev2.tables.layout import Block, Cell, Layout
 
-# Rows of one float; a longer table is cut into parts, so that each fits on a page.
-_MOST_ROWS: Final = 40
-_SIZES: Final = ((8, "small"), (11, "footnotesize"))  # most columns of a font size; beyond the last: scriptsize
+_PAGE_HEIGHT: Final = 530.0  # points of a float; 550 has the page of article on letter paper
+_CAPTION_LINE: Final = 12.0
+_RULE: Final = 6.0  # with the space around it
+_ROWS_BELOW_HEADING: Final = 3
+_LONG_WORD: Final = 24  # letters; longer words in notes may be broken
 
-_SPECIAL: Final = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"$\sim$",
-    "<": "$<$",
-    ">": "$>$",
-    "|": "$|$",
-    '"': "''",
-    "`": r"{`}",  # with a neighbour it would make another sign
-    # At the start of a row they would be read as arguments of the line break before.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-}
-_SIGNS: Final = {
-    "✓": r"$\surd$",
-    "✗": r"$\times$",
-    "×": r"$\times$",
-    "∞": r"$\infty$",
-    "→": r"$\rightarrow$",
-    "±": r"$\pm$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "µ": r"$\mu$",
-    "–": "--",
-    "—": "---",
-    "“": "``",
-    "”": "''",
-    "‘": "{`}",
-    "’": "'",
-    "…": r"\ldots{}",
-    "ß": r"\ss{}",
-    "ø": r"\o{}",
-    "Ø": r"\O{}",
-    "æ": r"\ae{}",
-    "Æ": r"\AE{}",
-    "ł": r"\l{}",
-    "Ł": r"\L{}",
-}
-_ACCENTS: Final = {
-    "\u0300": "`",
-    "\u0301": "'",
-    "\u0302": "^",
-    "\u0303": "~",
-    "\u0304": "=",
-    "\u0308": '"',
-    "\u030a": "r",
-    "\u030c": "v",
-    "\u0327": "c",
-}
-
-
-def latex_text(text: str) -> str:
-    """A text that LaTeX prints as it stands; what plain LaTeX cannot print becomes its code, such as ``[U+4E2D]``."""
-    pieces: list[str] = []
-    before = ""
-    for character in unicodedata.normalize("NFC", text):
-        # Two hyphens in a row would become a dash.
-        pieces.append("{}-" if character == before == "-" else _character(character))
-        before = character
-    return "".join(pieces)
+__all__ = ["latex_table", "latex_text"]
 
 
 def latex_table(layout: Layout, label: str) -> str:
@@ -89,48 +30,79 @@ def latex_table(layout: Layout, label: str) -> str:
     Args:
         label: for ``\\ref``; parts after the first have their number behind it.
     """
-    parts = _parts(layout.blocks)
+    fit = fit_layout(layout)
+    parts = _parts(fit)
     floats = []
     for number, blocks in enumerate(parts, start=1):
         title = f"{layout.title} (part {number} of {len(parts)})" if len(parts) > 1 else layout.title
         name = label if number == 1 else f"{label}-{number}"
-        notes = layout.notes if number == len(parts) else ()
-        floats.append(_float(title, name, layout.columns, blocks, notes))
+        notes = fit.layout.notes if number == len(parts) else ()
+        floats.append(_float(title, name, fit, blocks, notes))
     return "% Needs \\usepackage{booktabs}.\n" + "\n".join(floats)
 
 
-def _float(title: str, label: str, columns: Sequence[Column], blocks: Sequence[Block], notes: Sequence[str]) -> str:
-    size = next((name for most, name in _SIZES if len(columns) <= most), "scriptsize")
+def _float(title: str, label: str, fit: Fit, blocks: Sequence[Block], notes: Sequence[str]) -> str:
+    type_ = rf"\fontsize{{{fit.type.size}}}{{{LEADING[fit.type.size]:g}}}\selectfont"
     lines = [
         r"\begin{table}[tp]",
         r"\centering",
         rf"\caption{{{latex_text(title)}}}",
         rf"\label{{tab:{label}}}",
-        rf"\{size}",
-        r"\setlength{\tabcolsep}{3pt}",
-        rf"\begin{{tabular}}{{{''.join('r' if column.right else 'l' for column in columns)}}}",
-        r"\toprule",
-        *_group_lines(columns),
-        _row(latex_text(column.name) for column in columns),
+        # In points: names of sizes stand for others in a document of 11 or 12 points.
+        type_,
+        rf"\setlength{{\tabcolsep}}{{{fit.type.gap:g}pt}}",
     ]
-    for block in blocks:
-        lines.append(r"\midrule")
-        if block.heading:
-            lines.append(_row([rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{latex_text(block.heading)}}}}}"]))
-        lines += [_row(_cell(cell) for cell in row) for row in block.rows]
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    if notes:
-        text = " ".join(latex_text(note) for note in notes)
-        lines.append(rf"\par\smallskip\begin{{minipage}}{{\linewidth}}\raggedright {text}\end{{minipage}}")
+    for number, panel in enumerate(fit.panels):
+        lines += [r"\par\medskip"] if number else []
+        lines += _tabular(fit, panel, blocks)
+    text = " ".join(map(_note, notes))
+    if not notes:
+        return "\n".join([*lines, r"\end{table}", ""])
+    if sum(_block_height(fit, block) for block in blocks) + _notes_height(fit) > _room(fit):
+        # A float cannot go on over the page.
+        text = rf"\par{{{type_}\raggedright Notes on Table \ref{{tab:{label}}}. {text}\par}}"
+        return "\n".join([*lines, r"\end{table}", text, ""])
+    lines.append(rf"\par\smallskip\begin{{minipage}}{{\linewidth}}\raggedright {text}\end{{minipage}}")
     return "\n".join([*lines, r"\end{table}", ""])
 
 
-def _group_lines(columns: Sequence[Column]) -> list[str]:
+def _tabular(fit: Fit, panel: Panel, blocks: Sequence[Block]) -> list[str]:
+    columns = [fit.layout.columns[number] for number in panel.columns]
+    headings = [fit.heading_lines(number, width) for number, width in zip(panel.columns, panel.widths, strict=True)]
+    height = max(map(len, headings))
+    lines = [
+        rf"\begin{{tabular}}{{@{{}}{''.join('r' if column.right else 'l' for column in columns)}@{{}}}}",
+        r"\toprule",
+        *_group_lines([column.group for column in columns]),
+        *(
+            _row(latex_text(["", *heading][max(0, len(heading) - height + line + 1)]) for heading in headings)
+            for line in range(height)
+        ),
+    ]
+    for block in blocks:
+        lines.append(r"\midrule")
+        for line in fit.block_lines(block, panel):
+            lines.append(_row([rf"\multicolumn{{{len(columns)}}}{{@{{}}l@{{}}}}{{\textit{{{latex_text(line)}}}}}"]))
+        for row in block.rows:
+            lines += _row_lines(fit, panel, row)
+    return [*lines, r"\bottomrule", r"\end{tabular}"]
+
+
+def _row_lines(fit: Fit, panel: Panel, row: Sequence[Cell]) -> list[str]:
+    """A row; where a text is broken, its further lines are rows with nothing in the other columns."""
+    cells = [fit.cell_lines(row[number], width) for number, width in zip(panel.columns, panel.widths, strict=True)]
+    return [
+        _row(_cell(lines[number], first=number == 0) if number < len(lines) else "" for lines in cells)
+        for number in range(max(map(len, cells)))
+    ]
+
+
+def _group_lines(groups: Sequence[str]) -> list[str]:
     """The line of group headings and the rules below them; none without groups."""
-    if not any(column.group for column in columns):
+    if not any(groups):
         return []
     cells, rules, start = [], [], 1
-    for group, members in itertools.groupby(columns, key=lambda column: column.group):
+    for group, members in itertools.groupby(groups):
         width = len(list(members))
         if group:
             cells.append(rf"\multicolumn{{{width}}}{{c}}{{{latex_text(group)}}}")
@@ -145,39 +117,79 @@ def _row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _cell(cell: Cell) -> str:
-    text = latex_text(cell.text) if cell.text else "--"
+def _cell(cell: Cell, first: bool) -> str:
+    text = latex_text(cell.text.lstrip()) if cell.text else "--"
     text = rf"\textbf{{{text}}}" if cell.bold else text
+    text = text if first else rf"\enspace {text}"
     return text + "$^{*}$" if cell.mark else text
 
 
-def _character(character: str) -> str:
-    known = _SPECIAL.get(character) or _SIGNS.get(character)
-    if known is not None:
-        return known
-    if character.isspace():
-        return " "
-    if " " <= character <= "~":
-        return character
-    parts = unicodedata.normalize("NFD", character)
-    base, accent = parts[0], _ACCENTS.get(parts[1:])
-    if accent is not None and base.isascii() and base.isalpha():
-        return rf"\{accent}{{{base}}}"
-    return f"{{[}}U+{ord(character):04X}{{]}}"
+def _note(text: str) -> str:
+    """A text whose long words, such as paths, may be broken."""
+    return " ".join(
+        r"\allowbreak{}".join(latex_text(part) for part in re.findall(f".{{1,{_LONG_WORD}}}", word))
+        for word in text.split()
+    )
 
 
-def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
+def _parts(fit: Fit) -> list[list[Block]]:
     """The blocks in parts of a page; a block that is cut carries its heading on."""
+    return _filled(fit, fit.layout.blocks, _room(fit))
+
+
+def _room(fit: Fit) -> float:
+    """Height that a float has for blocks and notes."""
+    return _PAGE_HEIGHT - 3 * _CAPTION_LINE - _frame_height(fit)
+
+
+def _filled(fit: Fit, blocks: Sequence[Block], page: float) -> list[list[Block]]:
+    """The blocks in parts of a height; no heading stands above less than a few rows because of it."""
     parts: list[list[Block]] = [[]]
-    room = _MOST_ROWS
+    room = page
     for block in blocks:
-        rows = block.rows
-        while len(rows) > room:
-            if room:
-                parts[-1].append(Block(block.heading, rows[:room]))
-            rows, room = rows[room:], _MOST_ROWS
+        if parts[-1] and _block_height(fit, Block(block.heading, block.rows[:_ROWS_BELOW_HEADING])) > room:
             parts.append([])
-        if rows or not block.rows:
-            parts[-1].append(Block(block.heading, rows))
-            room -= len(rows)
-    return [part for part in parts if part] or [[]]
+            room = page
+        parts[-1].append(Block(block.heading, ()))
+        room -= _block_height(fit, parts[-1][-1])
+        for row in block.rows:
+            height = _row_height(fit, row)
+            if height > room and parts[-1][-1].rows:
+                parts.append([Block(block.heading, ())])
+                room = page - _block_height(fit, parts[-1][-1])
+            parts[-1][-1] = Block(block.heading, (*parts[-1][-1].rows, row))
+            room -= height
+    return parts
+
+
+def _frame_height(fit: Fit) -> float:
+    """Of the headings and the outer rules of all panels."""
+    lines = 0
+    for panel in fit.panels:
+        numbers = zip(panel.columns, panel.widths, strict=True)
+        lines += max(len(fit.heading_lines(number, width)) for number, width in numbers) + 1
+        lines += any(fit.layout.columns[number].group for number in panel.columns)
+    return lines * LEADING[fit.type.size] + 3 * _RULE * len(fit.panels)
+
+
+def _notes_height(fit: Fit) -> float:
+    width = sum(text_width(f"{note} ", fit.type.size) for note in fit.layout.notes)
+    return math.ceil(1.1 * width / PAGE_WIDTH) * LEADING[fit.type.size]
+
+
+def _block_height(fit: Fit, block: Block) -> float:
+    headings = sum(len(fit.block_lines(block, panel)) for panel in fit.panels) * LEADING[fit.type.size]
+    return headings + _RULE * len(fit.panels) + sum(_row_height(fit, row) for row in block.rows)
+
+
+def _row_height(fit: Fit, row: Sequence[Cell]) -> float:
+    return (
+        sum(
+            max(
+                len(fit.cell_lines(row[number], width))
+                for number, width in zip(panel.columns, panel.widths, strict=True)
+            )
+            for panel in fit.panels
+        )
+        * LEADING[fit.type.size]
+    )

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+# What Markdown, GitHub's included, would read as markup: anywhere in a text, at its start and at its end.
+_MARKUP: Final = re.compile(
+    r"[\\`*\[\]$]|<(?=[a-z/!?])|~(?=.*~)|(?<![a-z0-9])_|_(?![a-z0-9])|&(?=#?\w+;)", re.IGNORECASE
+)
+_START: Final = re.compile(r"^(?=[-+>#=])|^(\d+)(?=[.)](?: |$))")
+_END: Final = re.compile(r"(?=#+$)")
 
 
 @dataclass(frozen=True)
@@ -18,11 +26,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's heading, the heading that it shares with its neighbours (empty: none), and its alignment."""
+    """A column's heading, the heading that it shares with its neighbours (empty: none), its alignment, and a shorter
+    heading for where there is no room (empty: none)."""
 
     name: str
     group: str = ""
     right: bool = False
+    short: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,11 +53,24 @@ class Layout:
     notes: tuple[str, ...] = ()
 
 
-def plain_layout(title: str, header: Sequence[str], rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> Layout:
-    """A table of rows as they are; columns of numbers stand to the right."""
-    cells = [tuple(Cell("" if value is None else str(value)) for value in row) for row in rows]
-    right = _numeric([[cell.text for cell in row] for row in cells], len(header))
-    columns = tuple(Column(name, right=flag) for name, flag in zip(header, right, strict=True))
+def plain_layout(
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    notes: Sequence[str],
+    labels: Mapping[str, str] | None = None,
+) -> Layout:
+    """A table of rows as they are, but for methods, which go by their labels: a column ``method`` beside ``label`` is
+    left out, and ``partner`` has labels. Columns of numbers stand to the right.
+
+    Args:
+        labels: by method.
+    """
+    kept = [number for number, name in enumerate(header) if name != "method" or "label" not in header]
+    named = {number: labels or {} for number, name in enumerate(header) if name == "partner"}
+    cells = [tuple(Cell(_text(named.get(number, {}).get(row[number], row[number]))) for number in kept) for row in rows]
+    right = _numeric([[cell.text for cell in row] for row in cells], len(kept))
+    columns = tuple(Column(header[number], right=flag) for number, flag in zip(kept, right, strict=True))
     return Layout(title, columns, (Block("", tuple(cells)),), tuple(notes))
 
 
@@ -70,16 +93,21 @@ def bold_best(rows: Sequence[Sequence[Cell]], columns: Sequence[int]) -> list[tu
 
 def layout_markdown(layout: Layout) -> str:
     """Title, pipe table and notes. Markdown has no merged cells: a group's name stands before its columns' names, a
-    block's heading in bold in the first column of a row of its own."""
-    header = [f"{column.group} {column.name}".strip() for column in layout.columns]
+    block's heading in bold in the first column of a row of its own. Texts are shown as they are."""
+    header = [markdown_text(f"{column.group} {column.name}") for column in layout.columns]
     rows: list[list[str]] = []
     for block in layout.blocks:
         if block.heading:
-            rows.append([f"**{block.heading}**", *[" "] * (len(header) - 1)])
+            rows.append([f"**{markdown_text(block.heading)}**", *[" "] * (len(header) - 1)])
         rows += [[_marked(cell) for cell in row] for row in block.rows]
     table = markdown_table(header, rows, [column.right for column in layout.columns])
-    notes = "".join(f"- {note}\n" for note in layout.notes)
-    return f"# {layout.title}\n\n{table}\n" + (f"\n{notes}" if notes else "")
+    notes = "".join(f"- {_paragraph(note)}\n" for note in layout.notes)
+    return f"# {_paragraph(layout.title)}\n\n{table}\n" + (f"\n{notes}" if notes else "")
+
+
+def markdown_text(text: str) -> str:
+    """A text on one line that Markdown shows as it stands, within a paragraph; for ``|`` see :func:`markdown_table`."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[bool] | None = None) -> str:
@@ -105,8 +133,18 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]], right: 
     return "\n".join([line(header), line(rule), *(line(row) for row in cells)])
 
 
+def _paragraph(text: str) -> str:
+    """A text that does not become a list, a quotation or a heading either."""
+    return _START.sub(r"\1\\", _END.sub(r"\\", markdown_text(text), count=1))
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
 def _marked(cell: Cell) -> str:
-    text = f"**{cell.text}**" if cell.bold else cell.text
+    text = markdown_text(cell.text)
+    text = f"**{text}**" if cell.bold else text
     return f"{text}\\*" if cell.mark else text
 
 
@@ -115,7 +153,7 @@ def _numeric(cells: Sequence[Sequence[str]], columns: int) -> list[bool]:
 
 
 def _cell(value: Any) -> str:
-    return "-" if value is None or value == "" else str(value).replace("|", "\\|").replace("\n", " ")
+    return "-" if value is None or value == "" else " ".join(str(value).splitlines()).replace("|", "\\|")
 
 
 def _is_number(text: str) -> bool:

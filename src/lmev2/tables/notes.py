@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
+RULE_AGENT: Final = "search"  # the coding agent that works without a model
+
 
 def run_notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Notes of every table: the models, remarks, data, entries not written at once, questions, and failed rows."""
+    """Notes of every table: models, remarks, rows of rules, data, what was not made at once, questions, failed rows."""
     models = connection.execute("SELECT role, model FROM models ORDER BY role DESC").fetchall()
     notes = [", ".join(f"{role}: {model}" for role, model in models) + "."]
     run = dict(connection.execute("SELECT name, value FROM run").fetchall())
     remarks = json.loads(run["run"])["notes"]
     notes += [remarks[model] for role, model in models if role == "reader" and model in remarks]
+    notes += _ruled_agents(connection)
     notes.append(f"Data: {run['data']}. All settings and hashes: tables run and models of metrics.duckdb.")
     notes += _made_otherwise(connection)
     total = connection.execute("SELECT count(*) FROM questions").fetchone()
@@ -84,8 +87,9 @@ def agents_note(_: duckdb.DuckDBPyConnection) -> list[str]:
     """What is counted of coding agents."""
     return [
         "Means over questions, attempts that failed included: shell commands, model calls (requests), tokens, seconds "
-        "from the making of the sandbox to the output. failed: questions without a usable output. Cached tokens are part of the "
-        "input tokens, reasoning tokens of the output tokens. Costs stand where models.agent.price has a price."
+        "from the making of the sandbox to the output. failed: questions without a usable output. Cached tokens are "
+        "part of the input tokens, reasoning tokens of the output tokens. Costs stand where models.agent.price has a "
+        "price."
     ]
 
 
@@ -116,8 +120,21 @@ def _imported(connection: duckdb.DuckDBPyConnection) -> list[str]:
     return notes
 
 
+def _ruled_agents(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """A note on the rows of coding agents that no model made."""
+    agent = connection.execute("SELECT settings FROM models WHERE role = 'agent'").fetchone()
+    labels = connection.execute("SELECT label FROM methods WHERE family = 'agent' ORDER BY position").fetchall()
+    if agent is None or not labels or json.loads(agent[0])["agent"] != RULE_AGENT:
+        return []
+    return [
+        f"Made by rules, not by a model: {', '.join(label for (label,) in labels)}. The agent {RULE_AGENT} works in "
+        "the same sandbox with the same files as a coding agent but calls no model; these rows are not comparable with "
+        "the paper's Codex rows."
+    ]
+
+
 def _made_otherwise(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """A note on entries and queries that a model's reply could not be used for as it came."""
+    """A note on entries, queries and choices that a model's reply could not be used for as it came."""
     counts = connection.execute(
         """
         SELECT CAST(sum(entries) AS BIGINT), origin, pool FROM pools WHERE origin IN ('repaired', 'fallback')
@@ -125,10 +142,14 @@ def _made_otherwise(connection: duckdb.DuckDBPyConnection) -> list[str]:
         UNION ALL
         SELECT count(*), query_origin, method || ' queries' FROM contexts WHERE query_origin IN ('repaired', 'fallback')
         GROUP BY query_origin, method
+        UNION ALL
+        SELECT count(*), rerank_origin, method || ' rerank' FROM contexts
+        WHERE rerank_origin IN ('repaired', 'fallback')
+        GROUP BY rerank_origin, method
         ORDER BY 3, 2
         """
     ).fetchall()
     if not counts:
         return []
     parts = ", ".join(f"{count} {origin} in {where}" for count, origin, where in counts)
-    return [f"Memory not written by the controller's first reply: {parts} (origins.csv)."]
+    return [f"Memory not made by the controller's first reply: {parts} (origins.csv)."]

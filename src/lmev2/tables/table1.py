@@ -25,7 +25,7 @@ _COLUMNS: Final = (
     Column("MM", "Context"),
     Column("# Q", "Questions", right=True),
     Column("MM", "Questions"),
-    *(Column(name.capitalize(), "Memory ability") for name in _ABILITIES),
+    *(Column(name.capitalize(), "Memory ability", short=name[0].upper()) for name in _ABILITIES),
 )
 _RANGE = re.compile(r"(?<=[\dkM])-(?=[\di])")
 

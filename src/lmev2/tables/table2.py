@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ import duckdb
 from lmev2.metrics import TABLE_CATEGORIES
 from lmev2.tables.export import Result, TableFiles, run_query, write_table
 from lmev2.tables.layout import Block, Cell, Column, Layout, bold_best
-from lmev2.tables.notes import bootstrap_note, run_notes
+from lmev2.tables.notes import RULE_AGENT, bootstrap_note, run_notes
 
 _ACCURACIES = ("overall", *TABLE_CATEGORIES)
 # Families in the order of the blocks; others follow as they come.
-_HEADINGS = {"none": "", "rag": "RAG methods", "coding_agent": "Coding agents", "plugin": "Plugins"}
+_HEADINGS = {"none": "", "rag": "RAG methods", "agent": "Coding agent methods", "plugin": "Plugins"}
 _Rows = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
@@ -62,14 +63,33 @@ def _blocks(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, list[tuple
     ).fetchall():
         found.setdefault(family, []).append((method, label))
     families = [name for name in _HEADINGS if name in found] + [name for name in found if name not in _HEADINGS]
-    controller = connection.execute("SELECT model FROM models WHERE role = 'controller'").fetchone()
+    models = {
+        role: json.loads(settings)
+        for role, settings in connection.execute("SELECT role, settings FROM models").fetchall()
+    }
+    makers = {"rag": _controller(models), "agent": _agent(models)}
     blocks = []
     for family in families:
         heading = _HEADINGS.get(family, family.replace("_", " ").capitalize())
-        if family == "rag" and controller:
-            heading += f" (controller: {controller[0]})"
-        blocks.append((heading, found[family]))
+        maker = makers.get(family)
+        blocks.append((f"{heading} ({maker})" if maker else heading, found[family]))
     return blocks
+
+
+def _controller(models: Mapping[str, Mapping[str, Any]]) -> str:
+    return f"controller: {models['controller']['model']}" if "controller" in models else ""
+
+
+def _agent(models: Mapping[str, Mapping[str, Any]]) -> str:
+    """The agent with its version, where it has one of its own, and its model as the role sets it."""
+    agent = models.get("agent")
+    if agent is None:
+        return ""
+    if agent["agent"] == RULE_AGENT:
+        return f"agent: {RULE_AGENT}, rules, no model"
+    name = f"{agent['agent']} {agent['version']}" if agent["agent"] == "codex" else agent["agent"]
+    effort = agent.get("reasoning_effort")
+    return f"agent: {name}, model: {agent['model']}" + (f", reasoning effort {effort}" if effort else "")
 
 
 def _row(records: _Rows, method: str, label: str, tiers: Sequence[str], failed: bool) -> tuple[Cell, ...]:

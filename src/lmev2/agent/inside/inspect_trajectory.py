@@ -26,6 +26,7 @@ CHARS = 30_000  # of one output
 LINE_CHARS = 300
 STATE_LINES = 12  # of one state, that match
 MATCH_SECONDS = 5.0
+ODD_LETTERS = "İıſ\u212a"  # which, in any case of letters, match ASCII ones
 TITLE = re.compile(
     r"^[ \t]*(?:\[[^\]\s]+\] )?RootWebArea (?:'((?:[^'\\\n]|\\.)+)'|\"((?:[^\"\\\n]|\\.)+)\")", re.MULTILINE
 )
@@ -199,9 +200,10 @@ class Search:
 
     def __init__(self, pattern: str):
         self.regex = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
-        # A pattern without capitals finds the same in the text's lower case, several times faster. A capital may be
-        # an escape such as \S.
-        self.lower = re.compile(pattern, re.MULTILINE) if pattern == pattern.lower() else None
+        # An ASCII pattern without capitals finds the same in the text's lower case, several times faster. A capital may
+        # be an escape such as \S, and an escape with a number may be a capital.
+        plain = pattern.isascii() and pattern == pattern.lower() and not re.search(r"\\[xu\d]", pattern)
+        self.lower = re.compile(pattern, re.MULTILINE) if plain else None
 
     def hits(self, text: str) -> bool:
         """Whether the pattern matches anywhere."""
@@ -210,9 +212,8 @@ class Search:
     def lines(self, text: str) -> list[str]:
         """Lines in which a match begins, without empty ones."""
         regex, searched = self.regex, text
-        folded = text.lower()
-        if self.lower is not None and len(folded) == len(text):
-            regex, searched = self.lower, folded
+        if self.lower is not None and not any(letter in text for letter in ODD_LETTERS):
+            regex, searched = self.lower, text.lower()
         lines = []
         position = 0
         while position <= len(text):
@@ -234,7 +235,7 @@ def heading(trajectory: dict[str, Any]) -> list[str]:
     return [
         f"trajectory {trajectory['id']}",
         f"goal: {clipped(one_line(trajectory['goal']), 2000)}",
-        f"start url: {trajectory['start_url']}",
+        f"start url: {one_line(trajectory['start_url'])}",
         f"outcome: {trajectory['outcome']}",
         f"states: {count} (0 to {count - 1})",
     ]
@@ -242,18 +243,19 @@ def heading(trajectory: dict[str, Any]) -> list[str]:
 
 def state_heading(trajectory: dict[str, Any], number: int) -> list[str]:
     """A state's number and address, its page's title, and the action that led to it."""
-    lines = [f"state {number}: {trajectory['states'][number]['url']}"]
+    (_, url), *others = fields(trajectory, number)
+    lines = [f"state {number}: {url}"]
     title = page_title(trajectory["states"][number]["text"])
     if title:
         lines.append(f"  title: {clipped(title)}")
-    return lines + [f"  {name}: {clipped(value)}" for name, value in fields(trajectory, number)[1:]]
+    return lines + [f"  {name}: {clipped(value)}" for name, value in others]
 
 
 def fields(trajectory: dict[str, Any], number: int) -> list[tuple[str, str]]:
     """A state's address and the action that led to it, with the element that the action named."""
     state = trajectory["states"][number]
     named = trajectory["actions"][number - 1] if 0 < number <= len(trajectory["actions"]) else state["action"]
-    return [("url", state["url"]), *([("action", one_line(named))] if named else [])]
+    return [("url", one_line(state["url"])), *([("action", one_line(named))] if named else [])]
 
 
 def page_title(tree: str) -> str:

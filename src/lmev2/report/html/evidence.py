@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import Any, Final
 
+from lmev2.interchange.images import NO_PICTURE, told_name
+from lmev2.interchange.schema import parse_queries
 from lmev2.report.html.excerpt import Excerpt, Line, Marker
 from lmev2.report.html.pictures import Picture, Pictures
 from lmev2.report.html.spool import Spool
+from lmev2.rows import RowError
 
 ITEM_CHARS: Final = 3000  # shown of one item's text
 THUMBNAIL_WIDTH: Final = 480
 _MOST_STATES: Final = 12  # named one by one
+_NAME_CHARS: Final = 120
 
 POOL_NAMES: Final[Mapping[str, str]] = {
     "procedure_note": "Procedure note",
@@ -130,7 +134,7 @@ class EvidenceMaker:
         hops = self._hops.get(question, ())
         rows = context["items"]
         kept = len(rows) - outcome["items_dropped"] if outcome["items_before"] == len(rows) else len(rows)
-        queries = _queries(context["queries"])
+        queries = _queries(context)
         items: list[Item] = []
         ranks: Counter[str | None] = Counter()
         number = 0
@@ -178,9 +182,12 @@ class EvidenceMaker:
         return made
 
     def _shown(self, row: Mapping[str, Any], hops: Hops, visible: bool) -> Shown:
-        picture = self._pictures.add(row["value"], THUMBNAIL_WIDTH)
-        name = PurePath(row["value"]).name
-        return Shown(picture, row["trajectory_id"], tuple(row["states"]), name, _covers(row, hops), visible)
+        value = str(row["value"])
+        name = PurePath(told_name(value)).name[:_NAME_CHARS]
+        shown = Shown(None, row["trajectory_id"], tuple(row["states"]), name, _covers(row, hops), visible)
+        if value.startswith(NO_PICTURE):
+            return replace(shown, absence="The imported run names no file of the data root")
+        return replace(shown, picture=self._pictures.add(value, THUMBNAIL_WIDTH))
 
 
 def _same_source(text: Mapping[str, Any], image: Mapping[str, Any]) -> bool:
@@ -212,12 +219,16 @@ def states_text(states: Sequence[int]) -> str:
     return f"state{'s' if len(ordered) > 1 else ''} {', '.join(names[:_MOST_STATES])}{more}"
 
 
-def _queries(text: str) -> list[tuple[str, list[str]]]:
+def _queries(context: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """Queries by pool, in the order of the context's sections; pools without one are left out."""
     order = ("note", "event", "raw_state")
-    found: dict[str, list[str]] = json.loads(text)
+    try:
+        found = parse_queries(context["queries"])
+    except ValueError as error:
+        key = ", ".join(str(context[name]) for name in ("question_id", "method", "tier"))
+        raise RowError(f"context of {key}: queries is {context['queries']!r:.80}: {error}; make it again") from error
     names = [name for name in order if name in found] + sorted(found.keys() - set(order))
-    return [(name, [str(query) for query in found[name]]) for name in names if found[name]]
+    return [(name, found[name]) for name in names if found[name]]
 
 
 def _query_of(text: str, pool: str | None, queries: Sequence[tuple[str, Sequence[str]]]) -> str | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import os
+import stat
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -15,6 +17,7 @@ from PIL import Image, ImageDraw
 
 _log = logging.getLogger("lmev2")
 _QUALITY: Final = 50
+_MOST_BYTES: Final = 64 * 2**20
 _WAITING: Final = 16  # pictures in memory that wait to be written
 _FAULTS: Final = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
 
@@ -57,7 +60,10 @@ class Pictures:
                 job.result()
 
     def add(self, path: str, width: int) -> Picture | None:
-        """A copy at most ``width`` pixels wide; None, and a warning, where there is no readable picture."""
+        """A copy at most ``width`` pixels wide; None, and a warning, where there is no readable picture.
+
+        The path must be absolute and name a regular file of at most 64 MiB.
+        """
         key = (path, width)
         if key not in self._seen:
             self._seen[key] = self._queue(Path(path), width)
@@ -65,11 +71,11 @@ class Pictures:
 
     def _queue(self, path: Path, width: int) -> Picture | None:
         try:
-            content = path.read_bytes()
+            content = _read(path)
             with Image.open(io.BytesIO(content)) as image:
                 size = image.size
         except _FAULTS as error:
-            _log.warning("no picture of %s: %s", path, error)
+            _log.warning("no picture of %.200s: %.300s", path, error)
             return None
         shown = min(width, size[0])
         picture = Picture(
@@ -88,9 +94,31 @@ class Pictures:
                 with Image.open(io.BytesIO(content)) as image:
                     small = image.convert("RGB").resize(size, Image.Resampling.BILINEAR)
             except _FAULTS as error:  # begins like a picture, but is damaged further on
-                _log.warning("unreadable picture %s: %s", path, error)
+                _log.warning("unreadable picture %.200s: %.300s", path, error)
                 small = Image.new("RGB", size, "#dddddd")
                 ImageDraw.Draw(small).text((8, 8), "unreadable picture", fill="#000000")
             small.save(self._folder / picture.name, "WEBP", quality=_QUALITY, method=0)
         finally:
             self._room.release()
+
+
+def _read(path: Path) -> bytes:
+    """The content of a file that can be a picture.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is none: a relative path, which would be looked up wherever the report is made, something that is
+            no regular file and may never end, or a file that is empty or too large.
+    """
+    if not path.is_absolute():
+        raise ValueError("not an absolute path")
+    if not path.is_file():
+        raise ValueError("no regular file")
+    # What was opened is asked again. Opening must not wait for the other end of a pipe that took the file's place.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("no regular file")
+        if not 0 < found.st_size <= _MOST_BYTES:
+            raise ValueError(f"{found.st_size} bytes, expected 1 to {_MOST_BYTES}")
+        return file.read(_MOST_BYTES)

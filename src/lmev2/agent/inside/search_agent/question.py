@@ -1,27 +1,26 @@
 """What a question asks, by rules: its words with their weight, quoted labels, compared sides, and its kind."""
 
-# Part of the rule-based agent: runs inside a sandbox, standard library only.
-
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
-_STOP = frozenset(
-    """a about after again all also am an and any are as at be because been before being between both but by can could
-    did do does doing each either else ever few for from get give given go had has have having he her here him his how i
-    if in into is it its itself just know let like me more most my name names no nor not now of on once only or other
-    our out over please right same several she should shown shows so some still such tell than that the their them then
-    there these they this those through to too under until up us use used using very want wants was we were what when
-    where which while who whom whose why will with would you your exact exactly called currently appear appears""".split()
-)
+_STOP_TEXT = """
+a about after again all also am an and any are as at be because been before being between both but by can could did
+do does doing each either else ever few for from get give given go had has have having he her here him his how i if
+in into is it its itself just know let like me more most my name names no nor not now of on once only or other our
+out over please right same several she should shown shows so some still such tell than that the their them then
+there these they this those through to too under until up us use used using very want wants was we were what when
+where which while who whom whose why will with would you your exact exactly called currently appear appears
+"""
 # Words that questions use of any page: alone they say little about which state is meant.
-_FAINT = frozenset(
-    """button change choice choose click column display dropdown drop down field form header item label link list menu
-    message number open option order page placeholder press section see select set site tab table text title top value
-    view website first second third last one two three four five six seven eight nine ten new""".split()
-)
+_FAINT_TEXT = """
+button change choice choose click column display dropdown drop down field form header item label link list menu
+message number open option order page placeholder press section see select set site tab table text title top value
+view website first second third last one two three four five six seven eight nine ten new
+"""
 _FAINT_WEIGHT = 0.4
 _CHOICE_WEIGHT = 0.35
 _LABEL_WEIGHT = 1.4
@@ -34,10 +33,13 @@ _ANSWER_FORM = re.compile(
     r"^(?:please )?(?:give|provide) (?:me )?(?:only|your)\b|^keep this order\b|^there are exactly\b",
     re.IGNORECASE,
 )
-_PLACE = r"(?:app|application|board|dashboard|desk|environment|forum|instance|platform|portal|shop|site|store|system|website)"
+_PLACE = (
+    r"(?:app|application|board|dashboard|desk|environment|forum|instance|platform|portal|shop|site|store|system|"
+    r"website)"
+)
 _LEAD_IN = re.compile(
-    rf"^i(?:'m| am) (?:currently )?(?:using|working (?:with|in|on|at)) (?:our|the|a|an|my) (?:[\w/-]+ ){{0,6}}?{_PLACE}\b"
-    r"[,.]?\s*(?:and\s+)?",
+    rf"^i(?:'m| am) (?:currently )?(?:using|working (?:with|in|on|at)) (?:our|the|a|an|my) (?:[\w/-]+ ){{0,6}}?"
+    rf"{_PLACE}\b[,.]?\s*(?:and\s+)?",
     re.IGNORECASE,
 )
 _CHOICE = re.compile(r"^\s*\(?[A-Z][.):]\s+(.*\S)")
@@ -48,14 +50,14 @@ _CHANGE = re.compile(
     r"\b(?:after|once|upon|before|right after|afterwards|as soon as) (?:i|we|you|one|a|an|the|\w+ing)\b|\bafterwards\b|"
     r"\bwhen (?:i|we|you|one|the user|a user) (?:\w+ )?(?:add|apply|change|click|close|create|delete|enter|hand|move|"
     r"press|record|remove|reply|save|search|send|sort|submit|switch|tick|try|type|update)\w*\b|"
-    r"\b(?:happens|appears?|disappears?|pops? up|becomes?|redirect\w*|refus\w+|confirm\w*|banner|popup|dialog|toast|alert|"
-    r"warning|error)\b|\bstages? remain|\bI (?:have (?:just )?\w+ed|move|press|click)\b",
+    r"\b(?:happens|appears?|disappears?|pops? up|becomes?|redirect\w*|refus\w+|confirm\w*|banner|popup|dialog|toast|"
+    r"alert|warning|error)\b|\bstages? remain|\bI (?:have (?:just )?\w+ed|move|press|click)\b",
     re.IGNORECASE,
 )
 _PROCEDURE = re.compile(
-    r"\b(?:how (?:do|can|should|would) (?:i|we|you)|what should (?:i|we) do|(?:do|must|should) (?:i|we) (?:have to|need to|"
-    r"click|do|set|move)|have to|need to|in (?:what|which) order|steps?|sequence|workflow|procedure|according to our|to "
-    r"(?:do|achieve|complete) (?:this|that|it)|i (?:want|would like|am about) to|do i do (?:next|first))\b",
+    r"\b(?:how (?:do|can|should|would) (?:i|we|you)|what should (?:i|we) do|(?:do|must|should) (?:i|we) (?:click|do|"
+    r"set|move)|have to|need to|in (?:what|which) order|steps?|sequence|workflow|procedure|according to our|i (?:want|"
+    r"would like|am about) to|do i do (?:next|first))\b",
     re.IGNORECASE,
 )
 _SIDES = (
@@ -121,13 +123,14 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 4 and word.endswith("e") else word
 
 
-def words(text: str) -> list[str]:
+@lru_cache(maxsize=100_000)
+def words(text: str) -> tuple[str, ...]:
     """Stemmed words of a text in order, stop words included."""
-    return [stem(word) for word in _WORD.findall(text.lower())]
+    return tuple(stem(word) for word in _WORD.findall(text.lower()))
 
 
-_STOP_STEMS = frozenset(map(stem, _STOP)) | _STOP
-_FAINT_STEMS = frozenset(map(stem, _FAINT))
+_STOP_STEMS = frozenset(map(stem, _STOP_TEXT.split())) | frozenset(_STOP_TEXT.split())
+_FAINT_STEMS = frozenset(map(stem, _FAINT_TEXT.split()))
 _OTHER_STEMS = {stem(word): tuple(map(stem, others)) for word, others in _OTHER_WORDS.items()}
 
 
@@ -140,17 +143,24 @@ def analyse(text: str, has_image: bool) -> Question:
         pair
         for part in (*statements, *choices)
         for sequence in (words(part),)
-        for pair in zip(sequence, sequence[1:])
+        for pair in pairwise(sequence)
         if not (pair[0] in _STOP_STEMS and pair[1] in _STOP_STEMS)
     }
     labels = tuple(dict.fromkeys(label for part in (*statements, *choices) for label in _labels(part)))
     sides = _sides(asked)
     kind = _kind(asked, has_image, bool(sides))
-    return Question(asked, kind, weights, frozenset(pairs), labels, sides if kind == "comparison" else ())
+    return Question(
+        text=asked,
+        kind=kind,
+        weights=weights,
+        pairs=frozenset(pairs),
+        labels=labels,
+        sides=sides if kind == "comparison" else (),
+    )
 
 
 def _statements(text: str) -> tuple[list[str], list[str]]:
-    """The question's sentences and its choices, without the rest; the whole text where nothing is left."""
+    """The question's sentences and its choices; the whole text where no sentence is left."""
     statements: list[str] = []
     choices: list[str] = []
     for line in text.split("\n"):

@@ -1,13 +1,14 @@
 """The files of a sandbox: manifest, trajectories and helper, whichever are there."""
 
-# Part of the rule-based agent: runs inside a sandbox, standard library only.
-
 from __future__ import annotations
 
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -126,15 +127,17 @@ def open_trajectory(trajectory_id: str, stems: list[str], emit: Emit) -> Opened:
         opened = _scan(trajectory_id, pattern)
         emit("command", command=f"scan {_file_of(trajectory_id)}", seconds=time.monotonic() - started)
         return opened
-    command = ["python", HELPER, trajectory_id, f"--match={pattern}", f"--lines={_LINES}", f"--chars={_OUTPUT_CHARS}"]
+    arguments = [HELPER, trajectory_id, f"--match={pattern}", f"--lines={_LINES}", f"--chars={_OUTPUT_CHARS}"]
     try:
-        done = subprocess.run(
-            command, capture_output=True, encoding="utf-8", errors="replace", timeout=_COMMAND_SECONDS
-        )
-        code, output, problem = done.returncode, done.stdout, done.stderr
+        python = shutil.which("python") or sys.executable
+        done = subprocess.run([python, *arguments], capture_output=True, timeout=_COMMAND_SECONDS)
+        # Not the text mode of `run`, which would take a carriage return within a line for a line's end.
+        output, problem = (part.decode("utf-8", "replace") for part in (done.stdout, done.stderr))
+        code = done.returncode
     except (OSError, subprocess.TimeoutExpired) as error:
         code, output, problem = 1, "", str(error)
-    emit("command", command=" ".join(command), exit_code=code, seconds=time.monotonic() - started, error=problem[-500:])
+    shown = shlex.join(["python", *arguments])
+    emit("command", command=shown, exit_code=code, seconds=time.monotonic() - started, error=problem[-500:])
     return parse_helper(trajectory_id, output) if code == 0 else Opened(0, [])
 
 
@@ -151,7 +154,7 @@ def parse_helper(trajectory_id: str, output: str) -> Opened:
         state = re.match(r"state (\d+): (.*)", line)
         if count:
             opened.count = int(count[1])
-        elif state:
+        elif state and int(state[1]) < opened.count:
             opened.states.append(Found(trajectory_id, int(state[1]), state[2]))
         elif opened.states and line.startswith("    "):
             opened.states[-1].lines.append(line[4:])

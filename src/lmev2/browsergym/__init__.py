@@ -1,0 +1,1 @@
+"""Raw BrowserGym runs become trajectories of a data root."""

@@ -1,0 +1,65 @@
+"""Sanitising a goal: the rewriter's result with the checker's judgement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lmev2.goals.check import Flag, check, kept_values
+from lmev2.goals.rewrite import Rewritten, is_generic, rewrite
+
+Origin = Literal["unchanged", "rules", "model", "repaired", "fallback"]
+
+
+@dataclass(frozen=True)
+class Sanitized:
+    """A goal without its routes.
+
+    Attributes:
+        text: the goal; the original one, to the character, where no route was found.
+        removed_routes: the routes that were removed, as the goal wrote them.
+        values: the values of the original goal that must be kept, such as field names, hashtags and amounts.
+        flags: what the checker objects to; empty for a sound result.
+        origin: ``unchanged``, or who rewrote it: ``rules``, ``model``, ``repaired`` (by a second call) or
+            ``fallback`` (rules in place of a model).
+        detail: why it is repaired or a fallback; else None.
+    """
+
+    text: str
+    removed_routes: tuple[str, ...]
+    values: tuple[str, ...]
+    flags: tuple[Flag, ...]
+    origin: Origin
+    detail: str | None = None
+
+
+def sanitize(goal: str, domain: str = "enterprise") -> Sanitized:
+    """Rewrite a goal by rules: remove the routes, keep the intent and every value (paper, Table 3).
+
+    A goal that names no route comes back unchanged, and so does the result of an earlier call.
+
+    Args:
+        domain: in ``web`` only clauses that go to a module or along a menu path are routes; in ``enterprise`` also
+            hints where something lies.
+    """
+    rewritten = rewrite(goal, hints=domain != "web")
+    return judge(goal, rewritten)
+
+
+def judge(goal: str, rewritten: Rewritten) -> Sanitized:
+    """The rules' result with its flags."""
+    flags = check(goal, rewritten.text)
+    if rewritten.only_route and (unclear := [name for name in rewritten.opened if is_generic(name)]):
+        flags.append(Flag("destination_unclear", ", ".join(unclear)))
+    return Sanitized(
+        rewritten.text,
+        tuple(rewritten.removed),
+        tuple(kept_values(goal)),
+        tuple(flags),
+        "unchanged" if rewritten.text == goal else "rules",
+    )
+
+
+def only_check(goal: str) -> Sanitized:
+    """The goal as it is, with flags where it names a route: for data that claims to be sanitised already."""
+    return Sanitized(goal, (), tuple(kept_values(goal)), tuple(check(goal, goal)), "unchanged")

@@ -1,0 +1,121 @@
+"""Sanitised goals as rows, and the report that shows each goal before and after."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lmev2.data.store import StateStore
+from lmev2.files import replacing
+from lmev2.goals.model import sanitize_all
+from lmev2.goals.sanitize import Sanitized, only_check
+from lmev2.goals.trees import rewrite_tree
+from lmev2.models.text import well_formed
+from lmev2.pools.controller import Controller
+from lmev2.progress import Report
+
+_STR, _INT = pa.string(), pa.int32()
+
+# A trajectory's goal before and after; lists as JSON.
+GOAL = pa.schema(
+    [
+        pa.field("trajectory_id", _STR, nullable=False),
+        pa.field("domain", _STR, nullable=False),
+        pa.field("goal", _STR, nullable=False),
+        pa.field("sanitized", _STR, nullable=False),
+        pa.field("removed_routes", _STR, nullable=False),
+        pa.field("kept_values", _STR, nullable=False),
+        pa.field("flags", _STR, nullable=False),
+        pa.field("origin", _STR, nullable=False),  # unchanged, rules, model, repaired, fallback
+        pa.field("copies", _INT, nullable=False),  # of the goal in the trajectory's trees, rewritten like it
+        pa.field("origin_detail", _STR),
+    ]
+)
+REPORT_COLUMNS = (
+    "trajectory_id", "domain", "goal_before", "goal_after", "route_removed", "values_kept", "flags", "origin",
+    "origin_detail", "copies_in_states",
+)  # fmt: skip
+_SEPARATOR = " | "
+
+
+def goal_rows(
+    names: Sequence[str], store: StateStore, controller: Controller | None, rewrite: bool, report: Report
+) -> list[dict[str, Any]]:
+    """Rows of the trajectories' goals, in order.
+
+    Args:
+        names: trajectory ids.
+        controller: the model that rewrites; None for rules.
+        rewrite: false for data that is sanitised already: goals are checked, and nothing changes.
+        report: progress callback, in goals.
+
+    Raises:
+        TooManyErrors: more calls than ``controller.allow`` got no reply.
+    """
+    facts = [store.facts(name) for name in names]
+    if rewrite:
+        results = sanitize_all([(one["goal"], one["domain"]) for one in facts], controller, report)
+    else:
+        results = [only_check(one["goal"]) for one in facts]
+        report(len(names), len(names))
+    return [
+        _row(name, one, result, _copies(store, name, one["goal"], result.text))
+        for name, one, result in zip(names, facts, results, strict=True)
+    ]
+
+
+def _copies(store: StateStore, name: str, goal: str, sanitized: str) -> int:
+    if goal == sanitized:
+        return 0  # spares reading the states
+    return sum(rewrite_tree(state.tree, goal, sanitized)[1] for state in store.trajectory(name).states)
+
+
+def _row(name: str, facts: Mapping[str, Any], result: Sanitized, copies: int) -> dict[str, Any]:
+    return {
+        "trajectory_id": name,
+        "domain": facts["domain"],
+        "goal": facts["goal"],
+        "sanitized": well_formed(result.text),
+        "removed_routes": _list(result.removed_routes),
+        "kept_values": _list(result.values),
+        "flags": _list(map(str, result.flags)),
+        "origin": result.origin,
+        "copies": copies,
+        "origin_detail": None if result.detail is None else well_formed(result.detail),
+    }
+
+
+def _list(texts: Iterable[str]) -> str:
+    return well_formed(json.dumps(list(texts), ensure_ascii=False))
+
+
+def write_report(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write the report, a row a trajectory, those with flags first, then rewritten ones, then by id.
+
+    Args:
+        path: the CSV file.
+        rows: of :data:`GOAL`, of all shards.
+
+    Returns:
+        the number of rows with flags.
+    """
+    ordered = sorted(rows, key=lambda row: (row["flags"] == "[]", row["origin"] == "unchanged", row["trajectory_id"]))
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(REPORT_COLUMNS)
+        writer.writerows(_report_rows(ordered))
+    return sum(row["flags"] != "[]" for row in ordered)
+
+
+def _report_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
+    for row in rows:
+        lists = [_SEPARATOR.join(json.loads(row[name])) for name in ("removed_routes", "kept_values", "flags")]
+        yield [
+            row["trajectory_id"], row["domain"], row["goal"], row["sanitized"], *lists, row["origin"],
+            row["origin_detail"] or "", row["copies"],
+        ]  # fmt: skip

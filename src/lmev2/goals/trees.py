@@ -1,0 +1,217 @@
+"""Copies of a goal inside pages: an accessibility tree quotes them, and a rewritten goal replaces what they show.
+
+A private task shows the goal as the value or name of a field, or as lines of text below it. A copy is found word by
+word, so that other white space, line breaks within it and a cut at its end do no harm, and so is a part of the goal,
+such as the title in another field. Only words that the goal's rewriting changed are changed, each in its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import NamedTuple
+
+from lmev2.tree import decode_literal
+
+_LITERAL = re.compile(r"(?<=[ =])(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
+_TEXT_LINE = re.compile(r"(?P<indent>\t*)(?P<role>StaticText|LineBreak|InlineTextBox) ")
+_WORDS = re.compile(r"\S+")
+_CUT = re.compile(r"(?:\.\.\.|…)$")
+_GRAM = 4
+# A shorter match is no copy, unless it is all that a text holds.
+_MIN_RUN = 6
+# So many words of a longer changed passage are known even where the copy begins within it.
+_MIN_PART = 5
+# Words that both texts share between two changed passages, but too few to stand for themselves.
+_MIN_KEPT = 3
+_MIN_CHARS = 12
+
+
+class _Edit(NamedTuple):
+    """Words ``start`` to ``end`` of the goal, and the text in their place."""
+
+    start: int
+    end: int
+    text: str
+
+
+class _Piece(NamedTuple):
+    """A literal of a line: where it stands in the line, and its decoded text."""
+
+    line: int
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Characters ``start`` to ``end`` of a piece's text, and the text in their place."""
+
+    start: int
+    end: int
+    text: str
+
+
+def rewrite_tree(tree: str, goal: str, sanitized: str) -> tuple[str, int]:
+    """A tree in which copies of a goal, or of parts of it, are rewritten as the goal was.
+
+    Handled are copies in any quoted text of a line (name, value or property) and copies spread over adjacent
+    ``StaticText`` lines, with line breaks between them. Paraphrases are not copies.
+
+    Args:
+        tree: an accessibility tree as text.
+        goal: the goal as it was.
+        sanitized: the rewritten goal.
+
+    Returns:
+        the tree, the same object if it holds no copy, and how many copies were rewritten.
+    """
+    copies = _copies_of(goal, sanitized)
+    if not copies.may_stand_in(tree):
+        return tree, 0
+    lines = tree.split("\n")
+    changes: dict[_Piece, list[_Change]] = {}
+    count = 0
+    for pieces in _texts(lines):
+        found = copies.changes([piece.text for piece in pieces])
+        if any(found):
+            count += 1
+            for piece, own in zip(pieces, found, strict=True):
+                if own:
+                    changes.setdefault(piece, own)
+    return (_apply(lines, changes), count) if count else (tree, 0)
+
+
+@lru_cache(maxsize=64)
+def _copies_of(goal: str, sanitized: str) -> _Copies:
+    return _Copies(goal, sanitized)
+
+
+class _Copies:
+    """What the rewriting of a goal changed, and how to find it in other texts."""
+
+    def __init__(self, goal: str, sanitized: str):
+        self._words = goal.split()
+        self._edits = _edits(goal, sanitized)
+        touched = [
+            place
+            for place in range(max(len(self._words) - _GRAM + 1, 0))
+            if any(edit.start < place + _GRAM and place < edit.end for edit in self._edits)
+        ]
+        self._grams = {tuple(self._words[place : place + _GRAM]) for place in touched}
+        # Only letters and digits: quotation marks may be escaped in a tree.
+        marks = [
+            max(re.findall(r"\w+", " ".join(self._words[one.start : one.end])) or [""], key=len) for one in self._edits
+        ]
+        self._marks = [mark for mark in marks if len(mark) >= _GRAM] or marks
+
+    def may_stand_in(self, tree: str) -> bool:
+        """Whether a tree holds the longest word of a changed passage; cheap, and false for nearly all trees."""
+        return any(mark in tree for mark in self._marks)
+
+    def changes(self, texts: list[str]) -> list[list[_Change]]:
+        """The changes of each text, which in order hold parts of one copy."""
+        places = [(number, match) for number, text in enumerate(texts) for match in _WORDS.finditer(text)]
+        words = [match[0] for _, match in places]
+        found: list[list[_Change]] = [[] for _ in texts]
+        if not any(tuple(words[place : place + _GRAM]) in self._grams for place in range(len(words) - _GRAM + 1)):
+            return found
+        for first, start, size in self._runs(words):
+            for edit in self._edits:
+                low, high = max(edit.start, first), min(edit.end, first + size)
+                ends = low == edit.start and start + size == len(words)  # the text is cut within the passage
+                if high <= low or (high - low < min(_MIN_PART, edit.end - edit.start) and not ends):
+                    continue
+                shift = start - first
+                text = edit.text if high == edit.end else ""
+                if high + shift == len(words) and (cut := _CUT.search(words[-1])):
+                    text += cut[0]
+                _spread(found, texts, places[low + shift : high + shift], text)
+        return found
+
+    def _runs(self, words: list[str]) -> Iterator[tuple[int, int, int]]:
+        """Where words of the goal stand in a row: first word in the goal, first word in the text, number of words."""
+        for first, start, size in SequenceMatcher(None, self._words, words, autojunk=False).get_matching_blocks():
+            following = self._words[first + size : first + size + 1]
+            if following and start + size == len(words) - 1 and _CUT.search(words[-1]):
+                size += following[0].startswith(_CUT.sub("", words[-1]))
+            if size >= _MIN_RUN or size == len(words) >= _GRAM:
+                yield first, start, size
+
+
+def _edits(goal: str, sanitized: str) -> list[_Edit]:
+    """The passages of a goal that its rewriting changed, in words, in order."""
+    old, new = goal.split(), list(_WORDS.finditer(sanitized))
+    codes = SequenceMatcher(None, old, [match[0] for match in new], autojunk=False).get_opcodes()
+    joined: list[tuple[int, int, int, int]] = []
+    last_kept = _MIN_KEPT
+    for kind, start, end, first, last in codes:
+        if kind == "equal":
+            last_kept = end - start
+            continue
+        if joined and last_kept < _MIN_KEPT:
+            joined[-1] = (joined[-1][0], end, joined[-1][2], last)
+        else:
+            joined.append((start, end, first, last))
+    return [
+        _Edit(start, end, sanitized[new[first].start() : new[last - 1].end()] if last > first else "")
+        for start, end, first, last in joined
+        if end > start
+    ]
+
+
+def _spread(found: list[list[_Change]], texts: list[str], places: list[tuple[int, re.Match[str]]], text: str) -> None:
+    """Remove words, which may lie in several texts, and put the new text where the last of them stood."""
+    for number in sorted({number for number, _ in places}):
+        own = [match for place, match in places if place == number]
+        start, end, inserted = own[0].start(), own[-1].end(), ""
+        if number == places[-1][0]:
+            inserted = text if "\n" in texts[number] else " ".join(text.split())
+        if not inserted:
+            space = re.match(r"\s*", texts[number][end:])
+            end += space.end() if space else 0
+        found[number].append(_Change(start, end, inserted))
+
+
+def _texts(lines: list[str]) -> Iterator[list[_Piece]]:
+    """Texts that may hold a copy: adjacent text lines together, and every other literal alone."""
+    run: list[_Piece] = []
+    indent = ""
+    for number, line in enumerate(lines):
+        pieces = [
+            _Piece(number, match.start(), match.end(), decode_literal(match[0])) for match in _LITERAL.finditer(line)
+        ]
+        match = _TEXT_LINE.match(line)
+        if run and (match is None or match["indent"] != indent):
+            yield run
+            run = []
+        if match is None:
+            yield from ([piece] for piece in pieces if len(piece.text) >= _MIN_CHARS)
+        elif match["role"] == "StaticText":
+            indent = match["indent"]
+            run += pieces[:1]
+    if run:
+        yield run
+
+
+def _apply(lines: list[str], changes: dict[_Piece, list[_Change]]) -> str:
+    """The lines with the pieces changed; a text line that is left without a word goes, with a line break after it."""
+    dropped: set[int] = set()
+    for piece in sorted(changes, key=lambda piece: (piece.line, -piece.start)):
+        text = piece.text
+        for change in sorted(changes[piece], key=lambda change: -change.start):
+            text = text[: change.start] + change.text + text[change.end :]
+        text = text.strip()
+        line = lines[piece.line]
+        lines[piece.line] = line[: piece.start] + repr(text) + line[piece.end :]
+        match = _TEXT_LINE.match(line)
+        if match is not None and not text:
+            dropped.add(piece.line)
+            following = _TEXT_LINE.match(lines[piece.line + 1]) if piece.line + 1 < len(lines) else None
+            if following is not None and following["role"] == "LineBreak":
+                dropped.add(piece.line + 1)
+    return "\n".join(line for number, line in enumerate(lines) if number not in dropped)
