@@ -14,7 +14,7 @@ from lmev2.data.errors import PROBLEM_LIMIT
 from lmev2.data.layout import SCREENSHOTS_FOLDER
 from lmev2.data.manifest import Manifest
 from lmev2.data.validate import Validation, counted, span, validate_root
-from lmev2.progress import Progress
+from lmev2.progress import Progress, Report
 from lmev2.terminal import fields, one_line, terminal_width, wrap
 
 _TIERS: tuple[str, ...] = get_args(Tier)
@@ -65,15 +65,20 @@ def _limit(value: str) -> int:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    progress = Progress("Checking", "MB")
-
-    def report(done: int, total: int) -> None:
-        if total >= _PROGRESS_FROM_MB * _MB:
-            progress(done // _MB, total // _MB)
-
-    validation = validate_root(options.root, options.tiers, limit=options.limit or None, progress=report)
+    progress = _megabytes(Progress("Checking", "MB"))
+    validation = validate_root(options.root, options.tiers, limit=options.limit or None, progress=progress)
     print(_as_json(validation, options.tiers) if options.json else _as_text(validation))
     return 0 if validation.valid else 1
+
+
+def _megabytes(progress: Report) -> Report:
+    """Takes bytes and reports whole megabytes, of large data only; the last of them once, when all bytes are done."""
+
+    def report(done: int, total: int) -> None:
+        if total >= _PROGRESS_FROM_MB * _MB and (done >= total or done // _MB < total // _MB):
+            progress(done // _MB, total // _MB)
+
+    return report
 
 
 def _as_json(validation: Validation, tiers: Sequence[str]) -> str:

@@ -99,6 +99,7 @@ class FolderBox:
         self.folder = folder
         self.inside = str(folder)
         self.mounts = mounts
+        self.added: dict[str, str] = {}  # further variables of commands
         for mount in mounts:
             (folder / mount.target).rmdir()
             (folder / mount.target).symlink_to(mount.source)
@@ -110,7 +111,7 @@ class FolderBox:
         self, command: Sequence[str], timeout_s: float, *, variables: Mapping[str, str] | None = None, **_: Any
     ) -> Execution:
         program = [sys.executable, *command[1:]] if command[0] == "python" else list(command)
-        environment = {"PATH": os.environ["PATH"], **(variables or {})}
+        environment = {"PATH": os.environ["PATH"], **(variables or {}), **self.added}
         began = time.monotonic()
         try:
             done = subprocess.run(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from agentworld import RUNS
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmev2.agent.inside.search_agent.files import parse_manifest
@@ -69,6 +69,7 @@ def test_ids_break_ties() -> None:
 
 
 @given(HAYSTACK)
+@example([replace(ENTRIES[0], goal="a\\|b \\\\| c\\", start_url="|\n|")])
 def test_every_trajectory_has_one_row_of_five_cells(entries: list[TrajectoryEntry]) -> None:
     rows = [line for line in concise_manifest(entries).split("\n") if line.startswith("|")][2:]
     for row, entry in zip(rows, in_order(entries), strict=True):

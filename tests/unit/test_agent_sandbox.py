@@ -238,14 +238,16 @@ class TestEnd:
         assert _grows(box.folder / "beat") is False
 
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-    def test_death_of_the_caller_ends_it(self, box: Sandbox, number: int) -> None:
+    def test_death_of_the_caller_ends_it(self, box: Sandbox, number: int, tmp_path: Path) -> None:
         script = (
             "import sys; from pathlib import Path; from lmev2.agent.sandbox import Sandbox\n"
             "command = 'setsid sh -c \"while :; do echo x >> beat; sleep 0.01; done\" & sleep 60'\n"
             "Sandbox(Path(sys.argv[1]), sys.argv[2]).execute(['sh', '-c', command], 60)"
         )
         beat = box.folder / "beat"
-        with subprocess.Popen([sys.executable, "-c", script, str(box.folder), box.isolation]) as caller:
+        environment = {**os.environ, "TMPDIR": str(tmp_path)}
+        command = [sys.executable, "-c", script, str(box.folder), box.isolation]
+        with subprocess.Popen(command, env=environment) as caller:
             until = time.monotonic() + 20
             while not beat.exists() and time.monotonic() < until:
                 time.sleep(0.01)
@@ -310,6 +312,15 @@ class TestMounts:
         assert sorted(path.name[:6] for path in box.folder.iterdir()) == [".mine.", "trajec"]
         assert list((box.folder / "trajectories").iterdir()) == []
         assert [path.read_text() for path in box.folder.glob(".mine.*/note")] == ["kept"], "moved aside, not lost"
+
+    def test_links_of_commands_that_overlap(self, tmp_path: Path, pool: Path) -> None:
+        box = _open("none", tmp_path, Mount(pool, "trajectories/t1"))
+        longer = threading.Thread(target=box.execute, args=(["sleep", "0.5"], 20))
+        longer.start()
+        done = box.execute(["cat", "extra/trajectory.json"], 20, mounts=[Mount(pool, "extra")])
+        longer.join()
+        assert done.stdout == "a state"
+        assert [path.name for path in box.folder.rglob("*")] == ["trajectories"]
 
     @needs_bwrap
     def test_mount_in_a_mount(self, tmp_path: Path, pool: Path) -> None:

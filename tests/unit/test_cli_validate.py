@@ -167,12 +167,9 @@ def test_a_missing_file_is_named_and_the_rest_is_checked(
     (root.path / file).unlink()
     status, value = run_json(capsys, root.path)
     assert status == 1
-    found = {(problem["file"], problem["line"]) for problem in value["problems"]}
-    assert (file, None) in found
-    assert (other, 3) in found
     assert file in [missing["what"] for missing in value["missing"]]
     # Nothing is said to be unknown only because the file that holds it is missing.
-    assert not [problem for problem in value["problems"] if file.removesuffix(".jsonl") in problem["text"]]
+    assert {(problem["file"], problem["line"]) for problem in value["problems"]} == {(file, None), (other, 3)}
 
 
 def test_without_trajectories_the_ids_that_haystacks_name_are_counted(
@@ -296,14 +293,31 @@ def test_memory_holds_one_trajectory_at_a_time(tmp_path: Path) -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
+def test_long_work_tells_its_progress_and_its_end_once(
+    root: DataRoot, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lmev2.cli_validate._MB", 1000)
+    total = sum((root.path / name).stat().st_size for name in (SMALL, SMALL.replace("small", "medium"))) + sum(
+        path.stat().st_size for path in root.path.glob("*.jsonl")
+    )
+    monkeypatch.setattr("lmev2.cli_validate._PROGRESS_FROM_MB", 2 * total)
+    assert main(["validate", str(root.path)]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("lmev2.cli_validate._PROGRESS_FROM_MB", 1)
+    assert main(["validate", str(root.path)]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"Checking: {total // 1000}/{total // 1000} MB (in 0 s)"]
+
+
 @pytest.mark.skipif(not OFFICIAL.is_dir(), reason=f"no official questions at {OFFICIAL}")
 def test_official_questions_without_trajectories(capsys: pytest.CaptureFixture[str]) -> None:
     status, value = run_json(capsys, OFFICIAL, "--limit", 0)
     assert status == 1
     assert value["problems_by_file"] == {"questions.jsonl": 29, "trajectories.jsonl": 1, "screenshots": 1}
     missing = {item["what"]: item for item in value["missing"]}
-    assert "the 1473 trajectories that the haystacks name (enterprise 874, web 599)" in (
-        missing["trajectories.jsonl"]["text"]
+    assert (
+        "the 1473 trajectories that the haystacks name (enterprise 874, web 599)"
+        in (missing["trajectories.jsonl"]["text"])
     )
     assert missing["question images"]["text"] == "29 of the 29 that the questions name"
     assert missing["question images"]["examples"][0] == "question_screenshots/0574c69a.png"

@@ -73,7 +73,7 @@ class Sandbox:
         self.mounts: Sequence[Mount] = tuple(mounts)
         self._mode = stat.S_IMODE(self.folder.stat().st_mode) | stat.S_IRWXU
         self._guard = threading.Lock()
-        self._linked = 0
+        self._running, self._linked = 0, set[str]()
         _check_mounts(self.mounts)
         if isolation == "bubblewrap" and is_shown(self.folder):
             raise ModelSetupError(
@@ -190,19 +190,19 @@ class Sandbox:
     @contextlib.contextmanager
     def _links(self, mounts: Sequence[Mount]) -> Iterator[None]:
         """Relative mounts as links, while at least one command runs."""
-        relative = [mount for mount in mounts if not mount.target.startswith("/")]
         with self._guard:
-            self._linked += 1
-            for mount in relative:
-                make_link(self.folder, mount.target, mount.source)
+            self._running += 1
+            for mount in mounts:
+                if not mount.target.startswith("/"):
+                    make_link(self.folder, mount.target, mount.source)
+                    self._linked.add(mount.target)
         try:
             yield
         finally:
             with self._guard:
-                self._linked -= 1
-                if not self._linked:
-                    for mount in relative:
-                        remove_link(self.folder, mount.target)
+                self._running -= 1
+                while not self._running and self._linked:
+                    remove_link(self.folder, self._linked.pop())
 
 
 @dataclass(frozen=True)

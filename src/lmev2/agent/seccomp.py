@@ -2,7 +2,8 @@
 
 Sockets of other families than local, IP and netlink are refused (a virtual machine's ``AF_VSOCK`` reaches its host,
 whatever the network namespace), and so are the kernel's keys, which can hold credentials of the session, and io_uring,
-whose operations pass by every filter. Programs of another architecture than the machine's, 32 bits included, cannot run.
+whose operations pass by every filter. Programs of another architecture than the machine's cannot run, nor can those of
+32 bits.
 """
 
 from __future__ import annotations

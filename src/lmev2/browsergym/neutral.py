@@ -101,6 +101,9 @@ def _step(path: Path, faults: list[str]) -> Step | None:
 
 
 def _read(path: Path, name: str, model: type[AnyObject], faults: list[str]) -> AnyObject | None:
+    if not path.is_file():
+        faults.append(f"found no {name}")
+        return None
     try:
         value: Any = json.loads(path.read_bytes().decode("utf-8"))
         return model.model_validate(value)

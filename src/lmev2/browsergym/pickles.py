@@ -34,6 +34,8 @@ _INERT_NAMES = frozenset(
         "numpy._core.multiarray.scalar",
         "numpy.core.numeric._frombuffer",
         "numpy._core.numeric._frombuffer",
+        "_codecs.encode",  # bytes of old protocols
+        "builtins.bytes",  # and empty ones
         "collections.OrderedDict",
         "collections.defaultdict",
     }
@@ -107,6 +109,7 @@ class _DataUnpickler(pickle.Unpickler):
         self._classes: dict[str, type] = {}
 
     def find_class(self, module: str, name: str) -> Any:
+        module = "builtins" if module == "__builtin__" else module  # its name in old protocols
         origin = f"{module}.{name}"
         if origin in _CONTAINERS:
             return _CONTAINERS[origin]
@@ -170,15 +173,24 @@ def array_of(value: Any) -> np.ndarray[Any, Any] | None:
     parts = _array_parts(value)
     if parts is None:
         return None
-    shape, kind, fortran, data = parts
-    dtype = _number_type(kind)
-    if dtype is None or not isinstance(data, bytes | bytearray) or not isinstance(shape, tuple):
+    shape, kind, fortran, held = parts
+    dtype, data = _number_type(kind), _bytes_of(held)
+    if dtype is None or data is None or not isinstance(shape, tuple):
         return None
     if not all(isinstance(size, int) and size >= 0 for size in shape):
         return None
     if math.prod(shape) * dtype.itemsize != len(data):
         return None
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _bytes_of(value: Any) -> bytes | None:
+    if isinstance(value, Inert) and value.origin == "_codecs.encode" and len(value.arguments) == 2:
+        text = value.arguments[0]
+        return text.encode("latin-1", "replace") if isinstance(text, str) else None
+    if isinstance(value, Inert) and value.origin == "builtins.bytes" and not value.arguments:
+        return b""
+    return bytes(value) if isinstance(value, bytes | bytearray) else None
 
 
 def _array_parts(value: Inert) -> tuple[Any, Any, bool, Any] | None:

@@ -192,7 +192,7 @@ def numbered(paths: Sequence[Path], pattern: re.Pattern[str]) -> tuple[list[Path
             continue
         number = int(match[1])
         if number in by_number:
-            faults.append(f"{path.name} and {by_number[number].name} have the same number")
+            faults.append(f"{by_number[number].name} and {path.name} have the same number")
         by_number[number] = path
     absent = [number for number in range(len(by_number)) if number not in by_number]
     if absent:

@@ -20,7 +20,7 @@ _SIGNS = frozenset(">›»→")
 _GOING = frozenset({"navigate", "go", "head", "proceed", "browse"})
 _NAMING = frozenset({"module", "application"})
 _ARTICLES = frozenset({"the", "your"})
-_JOINING = frozenset({"of", "for", "&"})
+_JOINING = frozenset({"of", "for", "and", "&", "/"})
 _NUMBERED = re.compile(r"^[ \t]*\d{1,2}[.)][ \t]", re.MULTILINE)
 # Words of the lead-in to numbered steps, which says nothing about the task.
 _LEAD_IN = frozenset({"concretely", "need", "complete", "following", "steps"})

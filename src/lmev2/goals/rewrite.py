@@ -50,8 +50,9 @@ def rewrite(goal: str, hints: bool = True) -> Rewritten:
     """Remove the routes of a goal.
 
     Args:
-        hints: also remove phrases that say where something lies (``in Asset > All Assets``), and destinations in plain
-            words where the goal spells out its steps; without it only clauses that go to a module or along a menu path.
+        hints: without it only clauses that go to a module or an application are routes. With it also menu paths,
+            phrases that say where something lies (``in Asset > All Assets``), and destinations in plain words where
+            the goal spells out its steps.
     """
     result = Rewritten(goal)
     for _ in range(_ROUNDS):  # what one round joins together may be a route again
@@ -109,7 +110,7 @@ class _Job:
         self._hints = hints
         self.removed: list[str] = []
         self.opened: list[str] = []
-        self._patterns = [routes.NAVIGATION]
+        self._patterns = [routes.NAVIGATION if hints else routes.MODULE_NAVIGATION]
         if hints and stepwise:
             self._patterns.append(routes.PLAIN_NAVIGATION)
 
@@ -122,12 +123,14 @@ class _Job:
             while (match := pattern.search(line.body)) is not None:
                 line.body = self._without(line.body, match)
         if self._hints:
+            line.body = routes.LEADING_LOCATION.sub(lambda match: self._take(match) + match["next"].upper(), line.body)
             for pattern in routes.LOCATIONS:
                 line.body = pattern.sub(self._take, line.body)
         line.noun = self._noun()
 
     def _take(self, match: re.Match[str]) -> str:
-        self.removed.append(routes.unmask(match[0], self._spans).strip(" \t-–—()."))
+        end = match.start("next") if "next" in match.re.groupindex else match.end()
+        self.removed.append(routes.unmask(match.string[match.start() : end], self._spans).strip(" \t-–—().,"))
         return ""
 
     def _without(self, body: str, match: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ _OWN_MARKS = re.compile(f"[{_OPEN}{_CLOSE}]")
 
 QUOTED = f"{_OPEN}\\d+{_CLOSE}"
 _CAPITAL = r"[A-ZÀ-ÖØ-Þ][\w&/'’-]*"
-_NAME = rf"{_CAPITAL}(?:[ \t]+(?:(?:of|for|&)[ \t]+)?{_CAPITAL})*"
+_NAME = rf"{_CAPITAL}(?:[ \t]+(?:(?:of|for|and|&|/)[ \t]+)?{_CAPITAL})*"
 _PLACE = rf"(?:{QUOTED}|{_NAME})"
 # The first name must not stand in angle brackets (``<Agent Name>``), and a sign of comparison needs no space.
 PATH = rf"(?<![<\w]){_PLACE}(?:\s+[>›»→]\s*{_PLACE})+"
@@ -47,10 +47,9 @@ def _case(pattern: str) -> str:
 
 
 # A clause whose only content is to go somewhere.
-NAVIGATION = re.compile(
-    rf"{_BEFORE}(?:(?:{_GO}|open)\s+(?P<strong>{_case(_STRONG)})|navigate\s+to\s+(?P<page>{_QUOTED_PAGE})){_AFTER}",
-    re.IGNORECASE,
-)
+NAVIGATION = _navigation(rf"(?:(?:{_GO}|open)\s+(?P<strong>{_case(_STRONG)})|navigate\s+to\s+(?P<page>{_QUOTED_PAGE}))")
+# The same where a menu path may be data, such as a shop's categories.
+MODULE_NAVIGATION = _navigation(rf"(?:{_GO}|open)\s+(?P<strong>(?P<page>{_case(rf'(?:{_MODULE}|{_APPLICATION})')}))")
 # The same with a destination in plain words; trusted only in goals that spell out their steps.
 PLAIN_NAVIGATION = _navigation(rf"navigate\s+to\s+(?P<strong>(?P<page>{_WORDS}))")
 
@@ -67,6 +66,11 @@ LOCATIONS = tuple(
         rf"\s+(?:in|at|under|from|via|through|using)\s+{_THE}{PATH}{_KIND}",
         rf"\s+from\s+the\s+{QUOTED}\s+list\b",
     )
+)
+# The same at the head of a sentence, which goes on behind it.
+LEADING_LOCATION = re.compile(
+    rf"(?:^|(?<=[.!?:]\s))(?:In|At|Under|From|Via|Through|Using|On)\s+(?:{_MODULE}|{_THE}{PATH}{_KIND})\s*,\s*"
+    r"(?P<next>\w?)"
 )
 # Sentences that handle the page and say nothing about the task.
 HANDLING = tuple(

@@ -39,8 +39,8 @@ def sanitize(goal: str, domain: str = "enterprise") -> Sanitized:
     A goal that names no route comes back unchanged, and so does the result of an earlier call.
 
     Args:
-        domain: in ``web`` only clauses that go to a module or along a menu path are routes; in ``enterprise`` also
-            hints where something lies.
+        domain: in ``web`` only clauses that go to a module or an application are removed, since a path may be data
+            there (a shop's categories); in ``enterprise`` also menu paths and hints where something lies.
     """
     rewritten = rewrite(goal, hints=domain != "web")
     return judge(goal, rewritten)

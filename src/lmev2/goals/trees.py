@@ -31,7 +31,7 @@ _MIN_CHARS = 12
 
 
 class _Edit(NamedTuple):
-    """Words ``start`` to ``end`` of the goal, and the text in their place."""
+    """Words ``start`` to ``end`` of the goal, and the text in their place, with the white space before it."""
 
     start: int
     end: int
@@ -103,14 +103,17 @@ class _Copies:
             if any(edit.start < place + _GRAM and place < edit.end for edit in self._edits)
         ]
         self._grams = {tuple(self._words[place : place + _GRAM]) for place in touched}
-        # Only letters and digits: quotation marks may be escaped in a tree.
-        marks = [
-            max(re.findall(r"\w+", " ".join(self._words[one.start : one.end])) or [""], key=len) for one in self._edits
-        ]
-        self._marks = [mark for mark in marks if len(mark) >= _GRAM] or marks
+        self._marks = frozenset(mark for edit in self._edits for mark in self._marks_of(edit))
+
+    def _marks_of(self, edit: _Edit) -> list[str]:
+        """The first longer word of a changed passage, which a cut leaves, and the longest. Of letters and digits only:
+        quotation marks may be escaped in a tree."""
+        words = re.findall(r"\w+", " ".join(self._words[edit.start : edit.end]))
+        longer = [word for word in words if len(word) >= _GRAM]
+        return [longer[0], max(longer, key=len)] if longer else words[:1]
 
     def may_stand_in(self, tree: str) -> bool:
-        """Whether a tree holds the longest word of a changed passage; cheap, and false for nearly all trees."""
+        """Whether a tree holds a telling word of a changed passage; cheap, and false for most trees."""
         return any(mark in tree for mark in self._marks)
 
     def changes(self, texts: list[str]) -> list[list[_Change]]:
@@ -158,7 +161,7 @@ def _edits(goal: str, sanitized: str) -> list[_Edit]:
         else:
             joined.append((start, end, first, last))
     return [
-        _Edit(start, end, sanitized[new[first].start() : new[last - 1].end()] if last > first else "")
+        _Edit(start, end, sanitized[new[first - 1].end() if first else 0 : new[last - 1].end()] if last > first else "")
         for start, end, first, last in joined
         if end > start
     ]
@@ -170,11 +173,20 @@ def _spread(found: list[list[_Change]], texts: list[str], places: list[tuple[int
         own = [match for place, match in places if place == number]
         start, end, inserted = own[0].start(), own[-1].end(), ""
         if number == places[-1][0]:
-            inserted = text if "\n" in texts[number] else " ".join(text.split())
+            start, inserted = _fitted(texts[number], start, text)
         if not inserted:
-            space = re.match(r"\s*", texts[number][end:])
-            end += space.end() if space else 0
+            end = len(texts[number]) - len(texts[number][end:].lstrip())
         found[number].append(_Change(start, end, inserted))
+
+
+def _fitted(around: str, start: int, text: str) -> tuple[int, str]:
+    """Where a new text begins, and how it reads in the text around it: in one line where that has no others."""
+    if "\n" not in around:
+        return start, " ".join(text.split())
+    words = text.lstrip()
+    if "\n" in text[: len(text) - len(words)]:
+        return len(around[:start].rstrip()), text
+    return start, words
 
 
 def _texts(lines: list[str]) -> Iterator[list[_Piece]]:

@@ -23,7 +23,7 @@ _INLINE = re.compile(
 )
 _TRAILING = ".,:;!?'’-/+"
 # Between two quoted texts of one condition: "F" is "V", a value of "V" for field "F".
-_BETWEEN = re.compile(r"^ (?:[a-z]+ ){1,3}$")
+_BETWEEN = re.compile(r"^ (?!(?:and|or|then) )(?:[a-z]+ ){1,3}$")
 Range = tuple[int, int]
 
 

@@ -46,30 +46,30 @@ class Recorder:
         self._ids: dict[MemoryQuery, list[str]] = {}
         for question in questions:
             self._ids.setdefault(query_of(question, haystacks, spec), []).append(question["question_id"])
+        self._order = [question["question_id"] for question in questions]
         self._rows: dict[str, dict[str, Any]] = {}
         shutil.rmtree(traces, ignore_errors=True)
         traces.mkdir(parents=True)
 
     def observe(self, query: MemoryQuery, result: AgentResult) -> None:
-        """Take note of a result."""
-        for name in self._ids[query]:
-            write_trace(self._traces / name, result)
-            self._rows[name] = run_row(
-                result, self._agent.name, self._agent.model, name, self._spec["name"], self._spec["tier"]
-            )
-            _log.info(
-                "question %s: %s in %.1f s, %d attempts, %d commands%s",
-                name,
-                "no output" if result.output is None else f"{self._rows[name]['states']} states",
-                result.wall_s,
-                len(result.attempts),
-                self._rows[name]["commands"],
-                ", from the cache" if result.replayed else "",
-            )
+        """Take note of a result. Of questions that are asked alike, it is that of the first without one."""
+        name = self._ids[query].pop(0)
+        write_trace(self._traces / name, result)
+        row = run_row(result, self._agent.name, self._agent.model, name, self._spec["name"], self._spec["tier"])
+        self._rows[name] = row
+        _log.info(
+            "question %s: %s in %.1f s, %d attempts, %d commands%s",
+            name,
+            "no output" if result.output is None else f"{row['states']} states",
+            result.wall_s,
+            row["attempts"],
+            row["commands"],
+            ", from the cache" if result.replayed else "",
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows of the table of agent runs, in the order of the questions."""
-        return [self._rows[name] for names in self._ids.values() for name in names if name in self._rows]
+        return [self._rows[name] for name in self._order if name in self._rows]
 
 
 def open_memory(

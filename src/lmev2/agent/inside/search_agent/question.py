@@ -24,6 +24,7 @@ view website first second third last one two three four five six seven eight nin
 _FAINT_WEIGHT = 0.4
 _CHOICE_WEIGHT = 0.35
 _LABEL_WEIGHT = 1.4
+_MOST_WORDS = 100
 # How pages say what questions ask for in other words.
 _OTHER_WORDS = {"mandatory": ("required",), "default": ("selected",), "preselected": ("selected",)}
 _ANSWER_FORM = re.compile(
@@ -100,8 +101,9 @@ class Question:
 
     @property
     def strong(self) -> list[str]:
-        """The words that say which state is meant; all of them where there are no such words."""
-        return [word for word, weight in self.weights.items() if weight > _FAINT_WEIGHT] or list(self.weights)
+        """The words that say which state is meant, as many as a command can take; all where there are no such words."""
+        strong = [word for word, weight in self.weights.items() if weight > _FAINT_WEIGHT] or list(self.weights)
+        return sorted(strong, key=lambda word: -self.weights[word])[:_MOST_WORDS]
 
 
 @lru_cache(maxsize=100_000)
