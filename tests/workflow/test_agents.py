@@ -128,9 +128,8 @@ def test_a_prompt_or_a_row_asks_agents_only_and_a_price_nobody(searched: Pipelin
 def test_results_come_again_from_the_cache(searched: Pipeline, tmp_path: Path) -> None:
     files = [searched.results / f"{name}.csv" for name in ("table2", "agents", "evidence", "latencies")]
     before = {path.name: path.read_bytes() for path in files}
-    shutil.rmtree(searched.results / "contexts")
-    shutil.rmtree(searched.results / "agent" / "runs")
     shutil.move(searched.results / "agent" / "traces", tmp_path / "traces")
+    shutil.rmtree(searched.results)
     searched.run()
     assert {path.name: path.read_bytes() for path in files} == before
     log = (searched.results / "logs" / "query_agent_memory" / "codex" / "small" / "0of1.log").read_text(
