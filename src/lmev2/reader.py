@@ -13,7 +13,7 @@ from lmev2.models.types import ChatBackend, ChatRequest, ImagePart, Message, Mod
 from lmev2.progress import Report
 from lmev2.prompts import Prompt
 from lmev2.scoring.boxed import is_unknown, parse_prediction
-from lmev2.truncate import FittedContext, fit_context
+from lmev2.truncate import NOTHING, FittedContext, fit_context
 
 
 def answer_rows(
@@ -67,7 +67,10 @@ def _answer(
     if context["error"] is not None:
         return row | {"error": context["error"], "error_detail": context["error_detail"]}
     try:
-        fitted = fit_context(context["items"], chat.counter(), settings.context_tokens, settings.images)
+        # Nothing to count needs no counter: models that answer without context may have none.
+        fitted = NOTHING
+        if context["items"]:
+            fitted = fit_context(context["items"], chat.counter(), settings.context_tokens, settings.images)
         row |= _context_facts(context["items"], fitted)
         if question["image"] and not settings.images:
             row["images_left_out"] += 1
@@ -121,7 +124,7 @@ def _request(
     return ChatRequest(
         messages=question_messages(question, fitted.parts, settings.images, prompt),
         sampling=Sampling(**settings.sampling.model_dump()),
-        grammar=LINE_GRAMMAR if settings.reply_format == "line" else None,
+        grammar=line_grammar(settings.line_chars) if settings.reply_format == "line" else None,
         thinking=settings.thinking,
         reasoning_effort=settings.reasoning_effort,
         role="reader",
@@ -129,8 +132,11 @@ def _request(
     )
 
 
-# For models too small to end by themselves. A character takes at most four tokens, so 960 tokens are always enough.
-LINE_GRAMMAR = r"root ::= [^ \n] [^\n]{0,239}"
+# For models too small to end by themselves. A character takes at most four tokens, so max_tokens should be four times
+# as many.
+def line_grammar(chars: int) -> str:
+    """A grammar of one line of at most so many characters."""
+    return rf"root ::= [^ \n] [^\n]{{0,{chars - 1}}}"
 
 
 def _context_facts(items: Sequence[Mapping[str, Any]], fitted: FittedContext) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from lmev2.models.cached import CachedChat
 from lmev2.models.scripted import Rule, ScriptedChat
 from lmev2.models.settings import ReaderSettings, SamplingSettings
 from lmev2.prompts import Prompt, load_prompt
-from lmev2.reader import LINE_GRAMMAR, answer_rows
+from lmev2.reader import answer_rows, line_grammar
 from lmev2.rows import ANSWER, write_rows
 
 
@@ -124,8 +124,8 @@ def test_a_repeated_run_asks_only_for_what_failed(prompts: dict[str, Prompt], tm
 
 def test_a_line_is_asked_for_by_grammar(prompts: dict[str, Prompt]) -> None:
     chat = ScriptedChat([Rule(text="x", regex=".")])
-    read(chat, prompts, [question()], [context()], reply_format="line")
-    assert chat.calls[0].grammar == LINE_GRAMMAR
+    read(chat, prompts, [question()], [context()], reply_format="line", line_chars=120)
+    assert chat.calls[0].grammar == line_grammar(120) == r"root ::= [^ \n] [^\n]{0,119}"
 
 
 def test_a_reply_with_half_a_character_can_be_stored(prompts: dict[str, Prompt], tmp_path: Path) -> None:

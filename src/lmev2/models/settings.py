@@ -78,6 +78,30 @@ class ChatSettings(Settings):
     script: str | None = None
 
 
+class PriceSettings(Settings):
+    """Price of a million tokens; all null: costs stay unknown. Cached input tokens cost ``cached_input``, all others
+    ``input``.
+
+    Attributes:
+        currency: for the heading of the table.
+    """
+
+    input: Annotated[float, Field(ge=0)] | None = None
+    cached_input: Annotated[float, Field(ge=0)] | None = None
+    output: Annotated[float, Field(ge=0)] | None = None
+    currency: str = "USD"
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        if len({value is None for value in (self.input, self.cached_input, self.output)}) > 1:
+            raise ValueError("a price needs input, cached_input and output; set all three, or none")
+        return self
+
+    def known(self) -> bool:
+        """Whether there is a price."""
+        return self.input is not None
+
+
 class EmbedderSettings(Settings):
     """The embedding role.
 
@@ -174,18 +198,20 @@ class ReaderSettings(ChatSettings):
     """The reader.
 
     Attributes:
-        context_tokens: budget of the memory context in the reader's tokens (paper: 200,000).
-        reply_format: ``free``, or ``line``: a grammar keeps the reply to one line of at most 240 characters, for local
-            models too small to end by themselves (backend ``llama_cpp``).
+        context_tokens: budget of the memory context in the reader's tokens (paper: 200,000). 0: it is shown none, and
+            needs no tokenizer to answer without.
+        reply_format: ``free``, or ``line``: a grammar keeps the reply to one line of at most ``line_chars`` characters,
+            for local models too small to end by themselves (backend ``llama_cpp``).
     """
 
     context_tokens: Annotated[int, Field(ge=0)] = 200_000
     reply_format: Literal["free", "line"] = "free"
+    line_chars: Annotated[int, Field(ge=1, le=10_000)] = 240
 
     @model_validator(mode="after")
     def _can_read(self) -> Self:
         _check_backend(self)
-        if self.backend == "openai" and self.tokenizer is None:
+        if self.backend == "openai" and self.tokenizer is None and self.context_tokens:
             raise ValueError("backend openai needs `tokenizer` to count context tokens: a tokenizer.json or a hub id")
         if self.backend == "openai" and self.reply_format == "line":
             raise ValueError("reply_format line needs a grammar, which backend openai does not take; set it to free")
