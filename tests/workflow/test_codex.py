@@ -20,7 +20,7 @@ KEY = "sk-secret-of-this-test"
 LOOK = "cat INSTRUCTION.md question.json && head -5 trajectories/TRAJECTORY_SUMMARY_CONCISE.md"
 INSPECT = "python scripts/inspect_trajectory.py $(ls trajectories | grep -v md | head -1) --state 0"
 WRITE = (
-    'id=$(ls trajectories | grep -v md | head -1); printf \'{"memory_markdown": "## Support Analysis\\nState 0.", '
+    'id=$(ls trajectories | grep -v md | head -1); printf \'{"memory_markdown": "## Support Analysis\\\\nState 0.", '
     '"trajectory_spans": [{"trajectory_id": "%s", "start_state_index": 0, "end_state_index": 1}]}\' $id '
     "> memory_module_output.json; cat memory_module_output.json"
 )
