@@ -13,12 +13,14 @@ configfile: f"{workflow.basedir}/config.yaml"
 
 include: "rules/common.smk"
 include: "rules/data.smk"
+include: "rules/goals.smk"
 include: "rules/pools.smk"
 include: "rules/index.smk"
 include: "rules/memory.smk"
 include: "rules/agents.smk"
 include: "rules/read.smk"
 include: "rules/score.smk"
+include: "rules/pilots.smk"
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/report.smk"
@@ -30,6 +32,7 @@ rule all:
     """Every table and figure."""
     default_target: True
     input:
+        rules.apply_goals.output.report,
         rules.export_table2.output,
         rules.export_evidence.output,
         rules.export_origins.output,
@@ -41,6 +44,8 @@ rule all:
         rules.export_lafs.output,
         rules.export_paper_check.output,
         rules.export_table1.output,
+        rules.export_statistics.output,
+        rules.plot_statistics.output,
         rules.export_table6.output,
         rules.plot_table2.output,
         rules.plot_frontier.output,
@@ -50,6 +55,14 @@ rule all:
         rules.plot_errors.output,
         rules.build_report.output,
         rules.write_provenance.output,
+
+
+rule pilots:
+    """Pilot studies: answers from oracle contexts and without any (docs/pilots.md)."""
+    input:
+        rules.export_figure4.output,
+        rules.plot_figure4.output,
+        rules.export_table6.output,
 
 
 rule harness_runs:

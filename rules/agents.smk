@@ -1,11 +1,16 @@
 """Coding agents that explore the haystack's files, one sandbox a question."""
 
 
+onstart:
+    # Whatever agents lack is said now, not after hours of other work.
+    check_planned_agents(workflow.dag.needrun_jobs())
+
+
 rule build_agent_pool:
     """Each trajectory's files as agents see them, made once and shared, read only, by all sandboxes."""
     input:
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        trajectories=TRAJECTORIES,
+        states=STATES,
     output:
         folder=directory(f"{RESULTS}/agent/pool/{{shard}}"),
         entries=f"{RESULTS}/agent/pool/{{shard}}.jsonl",
@@ -34,8 +39,9 @@ rule query_agent_memory:
         questions=rules.select_questions.output.questions,
         haystacks=rules.ingest_dataset.output.haystacks,
         manifest=rules.ingest_dataset.output.manifest,
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        goals=GOALS,
+        trajectories=TRAJECTORIES,
+        states=STATES,
         invocation=prompt("agent_invocation"),
         instruction=prompt("agent_instruction"),
     output:

@@ -8,10 +8,14 @@ from pathlib import Path
 sys.path.insert(0, f"{workflow.basedir}/src")
 from snakemake.exceptions import WorkflowError
 
+from lmev2.agent.preflight import check_agents
 from lmev2.checkout import import_first
 from lmev2.config import ConfigError, load_config
 from lmev2.data.schema import DOMAINS
 from lmev2.interchange.layout import RUN_FILES
+from lmev2.memory.settings import POOL_TABLES
+from lmev2.pilots.settings import AGENT, CONTEXT_LABELS, FILES, NO_CONTEXT, SHOWN
+from lmev2.models.types import ModelSetupError
 from lmev2.plan import Plan
 
 try:
@@ -38,6 +42,8 @@ wildcard_constraints:
     tier="|".join(PLAN.config.run.tiers),
     domain="|".join(DOMAINS),
     imported="|".join(re.escape(one.manifest.name) for one in PLAN.imports) or "none",
+    reader="|".join(re.escape(name) for name in [*PLAN.config.pilots.asked(), AGENT]),
+    context="|".join(CONTEXT_LABELS),
 
 
 def spec_of(rule_name):
@@ -64,6 +70,11 @@ def controller_prompts(name):
     return [prompt(name)] if PLAN.has_controller() else []
 
 
+def goal_prompts():
+    """The prompt that goals are rewritten with; none where rules rewrite them, or they are only checked."""
+    return [prompt(name) for name in PLAN.goal_prompts()]
+
+
 def query_prompts(wildcards):
     """Prompts that queries of the method send to the controller's model."""
     return [prompt(name) for name in PLAN.query_prompts(wildcards.method)]
@@ -75,6 +86,22 @@ def query_threads(wildcards):
 
 
 PROMPTS = [prompt(name) for name in PLAN.prompts()]
+
+
+def check_planned_agents(jobs):
+    """Stop if a planned job asks a coding agent that cannot run here."""
+    try:
+        missing = check_agents(
+            [job.rule.name for job in jobs],
+            PLAN.config.models.agent,
+            PLAN.pipeline,
+            PLAN.data_root,
+            PLAN.cache,
+        )
+    except ModelSetupError as error:
+        raise WorkflowError(str(error)) from None
+    if missing:
+        print(f"Warning: {missing}", file=sys.stderr)
 
 
 def one_of(names):
@@ -120,6 +147,62 @@ def pool_files():
         pool=PLAN.pools(),
         shard=PLAN.trajectory_shards,
     )
+
+
+READER_CONTEXTS = [NO_CONTEXT, *SHOWN]
+ORACLE_FILES = f"{FILES}/{AGENT}"
+
+
+def oracle_evidence(wildcards):
+    """Evidence labels; where contexts are made of them, a data root without labels is refused before any job."""
+    if wildcards.get("context", FILES) != NO_CONTEXT:
+        try:
+            PLAN.check_evidence()
+        except ConfigError as error:
+            raise WorkflowError(str(error)) from None
+    return f"{RESULTS}/data/evidence.parquet"
+
+
+def oracle_notes(wildcards):
+    """Notes of the memory's pools, for contexts that show them."""
+    return expand(
+        f"{RESULTS}/pools/{{pool}}/{{shard}}.parquet",
+        pool=(
+            POOL_TABLES["note"] if wildcards.context == "oracle_slices_notes" else []
+        ),
+        shard=PLAN.trajectory_shards,
+    )
+
+
+def pilot_prompt(wildcards, domain):
+    """The reader's prompt: the paper's for oracle contexts (Table 7), else that of every other row (Table 4)."""
+    kind = "reader" if wildcards.context == NO_CONTEXT else "oracle"
+    return prompt(f"{kind}_{domain}")
+
+
+def pilot_threads(wildcards):
+    """Threads of a pilot reader's answers: all cores where its model runs in the job's process."""
+    return PLAN.model_threads(
+        "read_pilot_answers", workflow.cores, reader=wildcards.reader
+    )
+
+
+def pilot_files(stage, study):
+    """Files of a stage of a pilot study, shard by shard, in the order of its readers and contexts."""
+    return [
+        f"{RESULTS}/pilots/{stage}/{context}/{reader}/{shard}.parquet"
+        for reader, context in study.cells()
+        for shard in PLAN.question_shards
+    ]
+
+
+def near_files(stage):
+    """Files of a stage of the methods that stand beside the oracle contexts."""
+    return [
+        path
+        for method, tier in PLAN.pilot_neighbours()
+        for path in shards_of(stage, method, tier)
+    ]
 
 
 def agent_runs():

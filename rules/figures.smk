@@ -155,3 +155,33 @@ rule plot_errors:
         "Drawing {output.png}"
     script:
         "../workflow/scripts/plot_errors.py"
+
+
+rule plot_statistics:
+    """What the data root holds: distributions by domain and tier, and questions by type."""
+    input:
+        questions=rules.ingest_dataset.output.questions,
+        haystacks=rules.ingest_dataset.output.haystacks,
+        evidence=rules.ingest_dataset.output.evidence,
+        trajectories=TRAJECTORIES,
+        states=STATES,
+        query=sql("figure_statistics"),
+    output:
+        png=report(
+            f"{RESULTS}/statistics.png",
+            caption="../workflow/report/figure_statistics.rst",
+            category="Figures",
+            labels={"what": "Statistics of the data"},
+        ),
+        pdf=f"{RESULTS}/statistics.pdf",
+    log:
+        f"{RESULTS}/logs/plot_statistics.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("plot_statistics"),
+        code=PLAN.code("plot_statistics"),
+    message:
+        "Drawing {output.png}"
+    script:
+        "../workflow/scripts/plot_statistics.py"

@@ -36,7 +36,13 @@ rule apply_goals:
     output:
         trajectories=f"{RESULTS}/goals/trajectories.parquet",
         states=f"{RESULTS}/goals/states.parquet",
-        report=f"{RESULTS}/goals/report.csv",
+        summary=f"{RESULTS}/goals/summary.json",
+        report=report(
+            f"{RESULTS}/goals/report.csv",
+            caption="../workflow/report/goals.rst",
+            category="Tables",
+            labels={"what": "Goals before and after sanitisation"},
+        ),
     log:
         f"{RESULTS}/logs/apply_goals.log",
     benchmark:
@@ -50,3 +56,9 @@ rule apply_goals:
         "Applying sanitised goals"
     script:
         "../workflow/scripts/apply_goals.py"
+
+
+# What everything downstream of ingestion reads in place of the ingested tables, and what was changed in them.
+TRAJECTORIES = rules.apply_goals.output.trajectories
+STATES = rules.apply_goals.output.states
+GOALS = rules.apply_goals.output.summary

@@ -8,8 +8,9 @@ rule query_memory:
         questions=rules.select_questions.output.questions,
         haystacks=rules.ingest_dataset.output.haystacks,
         manifest=rules.ingest_dataset.output.manifest,
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        goals=GOALS,
+        trajectories=TRAJECTORIES,
+        states=STATES,
         prompts=query_prompts,
     output:
         f"{RESULTS}/contexts/{{method}}/{{tier}}/{{qshard}}.parquet",

@@ -4,8 +4,8 @@
 rule build_raw_state:
     """Raw-state slices: each state with its neighbours."""
     input:
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        trajectories=TRAJECTORIES,
+        states=STATES,
     output:
         f"{RESULTS}/pools/raw_state/{{shard}}.parquet",
     log:
@@ -24,8 +24,8 @@ rule build_raw_state:
 rule build_center_state:
     """The same slices, to be embedded with the centre state first."""
     input:
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        trajectories=TRAJECTORIES,
+        states=STATES,
     output:
         f"{RESULTS}/pools/center_state/{{shard}}.parquet",
     log:
@@ -44,8 +44,8 @@ rule build_center_state:
 rule build_state_chunk:
     """Every state's tree in overlapping chunks."""
     input:
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        trajectories=TRAJECTORIES,
+        states=STATES,
     output:
         f"{RESULTS}/pools/state_chunk/{{shard}}.parquet",
     log:
@@ -64,8 +64,8 @@ rule build_state_chunk:
 rule generate_note:
     """A procedure note and a hint note per trajectory."""
     input:
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        trajectories=TRAJECTORIES,
+        states=STATES,
         prompt=controller_prompts("note"),
     output:
         procedure=f"{RESULTS}/pools/procedure_note/{{shard}}.parquet",
@@ -91,8 +91,8 @@ rule generate_note:
 rule generate_event:
     """A state-transition event per pair of adjacent states."""
     input:
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        trajectories=TRAJECTORIES,
+        states=STATES,
         prompt=controller_prompts("event"),
     output:
         f"{RESULTS}/pools/event/{{shard}}.parquet",
@@ -118,8 +118,8 @@ rule embed_pool:
     """Vectors of a pool's entries."""
     input:
         pool=f"{RESULTS}/pools/{{pool}}/{{shard}}.parquet",
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        trajectories=TRAJECTORIES,
+        states=STATES,
     output:
         f"{RESULTS}/embeddings/{{pool}}/{{shard}}.parquet",
     log:

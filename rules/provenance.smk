@@ -8,6 +8,7 @@ rule write_provenance:
     """Data, models, prompts, queries, settings, versions and the commit of the run, and the hash of every table."""
     input:
         manifest=rules.ingest_dataset.output.manifest,
+        goals=GOALS,
         prompts=PROMPTS,
         queries=sorted(Path(workflow.basedir).glob("workflow/sql/*.sql")),
         published=sorted(Path(workflow.basedir).glob("resources/paper/*.csv")),

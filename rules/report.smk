@@ -7,12 +7,13 @@ rule build_report:
         database=rules.collect_scores.output,
         contexts=scored("contexts"),
         evidence=rules.ingest_dataset.output.evidence,
-        states=rules.ingest_dataset.output.states,
+        states=STATES,
         tables=[
             rules.export_evidence.output.csv,
             rules.export_origins.output.csv,
             *([rules.export_agents.output.csv] if PLAN.agent_methods() else []),
             rules.export_paper_check.output.csv,
+            rules.export_statistics.output.csv,
         ],
         figures=[
             rules.plot_table2.output.png,
@@ -21,6 +22,7 @@ rule build_report:
             rules.plot_evidence.output.png,
             rules.plot_tokens.output.png,
             rules.plot_errors.output.png,
+            rules.plot_statistics.output.png,
         ],
         templates=report_templates(),
     output:

@@ -6,6 +6,7 @@ rule collect_scores:
     input:
         questions=rules.select_questions.output.questions,
         manifest=rules.ingest_dataset.output.manifest,
+        goals=GOALS,
         prompts=PROMPTS,
         contexts=scored("contexts"),
         answers=scored("answers"),
@@ -294,8 +295,8 @@ rule export_paper_check:
 rule count_tokens:
     """Tokens of each trajectory as the reader counts them, and its screenshots apart."""
     input:
-        trajectories=rules.ingest_dataset.output.trajectories,
-        states=rules.ingest_dataset.output.states,
+        trajectories=TRAJECTORIES,
+        states=STATES,
     output:
         f"{RESULTS}/tokens/{{shard}}.parquet",
     log:
@@ -344,9 +345,48 @@ rule export_table1:
         "../workflow/scripts/export_table1.py"
 
 
-rule export_table6:
-    """Direct answers without context, as published (paper, Table 6)."""
+rule export_statistics:
+    """What the data root holds, by tier and domain: questions, haystacks, trajectories, states and trees."""
     input:
+        questions=rules.ingest_dataset.output.questions,
+        haystacks=rules.ingest_dataset.output.haystacks,
+        evidence=rules.ingest_dataset.output.evidence,
+        trajectories=TRAJECTORIES,
+        states=STATES,
+        query=sql("statistics"),
+    output:
+        csv=report(
+            f"{RESULTS}/statistics.csv",
+            caption="../workflow/report/statistics.rst",
+            category="Tables",
+            labels={"what": "Statistics of the data"},
+        ),
+        md=f"{RESULTS}/statistics.md",
+        tex=f"{RESULTS}/statistics.tex",
+    log:
+        f"{RESULTS}/logs/export_statistics.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_statistics"),
+        code=PLAN.code("export_statistics"),
+        title="Statistics of the data",
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_statistics.py"
+
+
+rule export_table6:
+    """Direct answers without context, published ones and those of this run's readers (paper, Table 6)."""
+    input:
+        scores=pilot_files("scores", PLAN.config.pilots.table6),
+        answers=pilot_files("answers", PLAN.config.pilots.table6),
+        manifest=(
+            rules.ingest_dataset.output.manifest
+            if PLAN.config.pilots.table6.readers
+            else []
+        ),
         published=published("table6"),
     output:
         csv=report(

@@ -26,6 +26,7 @@ class Turn:
         status: of the reply; anything but 200 sends an error with ``error`` as its message.
         headers: more headers of the reply.
         delay_s: seconds before the reply.
+        hang_up: the connection ends without a reply.
     """
 
     items: tuple[Item, ...] = ()
@@ -34,6 +35,7 @@ class Turn:
     error: str = "scripted error"
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
+    hang_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,9 @@ def _handler(server: ResponsesServer) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             number, turn = server.turn(Request(headers, json.loads(content)))
             time.sleep(turn.delay_s)
+            if turn.hang_up:
+                self.close_connection = True
+                return None
             if turn.status != 200:
                 body = json.dumps({"error": {"message": turn.error}}).encode()
                 return self._reply(turn.status, body, {"content-type": "application/json", **turn.headers})

@@ -16,11 +16,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmev2 import cli_browsergym, cli_inspect, cli_interchange, cli_validate
+from lmev2 import cli_ask, cli_browsergym, cli_inspect, cli_interchange, cli_validate
 from lmev2.config import Config
 from lmev2.tables.layout import markdown_table
 
-_COMMANDS = (cli_inspect, cli_validate, cli_browsergym, cli_interchange)
+_COMMANDS = (cli_ask, cli_inspect, cli_validate, cli_browsergym, cli_interchange)
 _PIPE_CLOSED = 141
 _TABLES = {"table2": "Accuracy and query latency", "evidence": "Evidence in the context"}
 

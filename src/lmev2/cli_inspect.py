@@ -45,7 +45,7 @@ def add_commands(commands: Any) -> None:
         type=Path,
         default=Path("results"),
         metavar="DIR",
-        help="results of a run, whose ingested data are read (default: results)",
+        help="results of a run, whose data are read as its memories see them (default: results)",
     )
     places.add_argument("--data", type=Path, metavar="DATA_ROOT", help="a data root, which need not be ingested")
     parser.add_argument("--json", action="store_true", help="print an object instead of text")
@@ -73,7 +73,7 @@ def _inspect(options: argparse.Namespace) -> int:
         trajectory = (
             root_trajectory(options.data, options.trajectory)
             if options.data is not None
-            else ingested_trajectory(options.results / "data", options.trajectory)
+            else ingested_trajectory(_tables(options.results), options.trajectory)
         )
     except UnknownTrajectory as error:
         print(f"There is {error}.", file=sys.stderr)
@@ -91,6 +91,13 @@ def _inspect(options: argparse.Namespace) -> int:
         return 1
     print(_as_json(trajectory, options.state) if options.json else _as_text(trajectory, options.state, options.lines))
     return 0
+
+
+def _tables(results: Path) -> Path:
+    """Folder of the tables that a run's memories are made from: with sanitised goals, once these are applied."""
+    names = ("trajectories.parquet", "states.parquet")
+    applied = results / "goals"
+    return applied if all((applied / name).is_file() for name in names) else results / "data"
 
 
 def _as_json(trajectory: Trajectory, index: int | None) -> str:

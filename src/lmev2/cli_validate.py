@@ -14,11 +14,10 @@ from lmev2.data.errors import PROBLEM_LIMIT
 from lmev2.data.layout import SCREENSHOTS_FOLDER
 from lmev2.data.manifest import Manifest
 from lmev2.data.validate import Validation, counted, span, validate_root
-from lmev2.progress import Progress, Report
+from lmev2.progress import Progress, in_megabytes
 from lmev2.terminal import fields, one_line, terminal_width, wrap
 
 _TIERS: tuple[str, ...] = get_args(Tier)
-_MB = 1_000_000
 _PROGRESS_FROM_MB = 50
 _FINGERPRINT_SHOWN = 16
 
@@ -65,20 +64,10 @@ def _limit(value: str) -> int:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    progress = _megabytes(Progress("Checking", "MB"))
+    progress = in_megabytes(Progress("Checking", "MB"), _PROGRESS_FROM_MB)
     validation = validate_root(options.root, options.tiers, limit=options.limit or None, progress=progress)
     print(_as_json(validation, options.tiers) if options.json else _as_text(validation))
     return 0 if validation.valid else 1
-
-
-def _megabytes(progress: Report) -> Report:
-    """Takes bytes and reports whole megabytes, of large data only; the last of them once, when all bytes are done."""
-
-    def report(done: int, total: int) -> None:
-        if total >= _PROGRESS_FROM_MB * _MB and (done >= total or done // _MB < total // _MB):
-            progress(done // _MB, total // _MB)
-
-    return report
 
 
 def _as_json(validation: Validation, tiers: Sequence[str]) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from lmev2.agent.settings import AgentSettings
 from lmev2.memory.settings import Method, RenderSettings
 from lmev2.models.settings import ControllerSettings, EmbedderSettings, JudgeSettings, ReaderSettings
+from lmev2.pilots.settings import FILES, PilotSettings
 from lmev2.pools.settings import ChunkSettings, EventSettings, NoteSettings
 from lmev2.settings import Settings
 
@@ -70,6 +73,13 @@ class PoolSettings(Settings):
     event: EventSettings = EventSettings()
 
 
+class GoalSettings(Settings):
+    """What is done to goals that spell out their route: they are rewritten by rules, or by the controller's model with
+    rules where its reply is no use, or only checked."""
+
+    mode: Literal["rules", "model", "check"] = "rules"
+
+
 class ModelRoles(Settings):
     """The models by role."""
 
@@ -122,10 +132,12 @@ class Config(Settings):
     cache: str = ".cache"
     run: RunSettings
     shards: ShardSettings = ShardSettings()
+    goals: GoalSettings = GoalSettings()
     pools: PoolSettings = PoolSettings()
     methods: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], Method]
     render: RenderSettings = RenderSettings()
     models: ModelRoles
+    pilots: PilotSettings = PilotSettings()
     statistics: StatisticsSettings = StatisticsSettings()
     errors: ErrorSettings = ErrorSettings()
     interchange: InterchangeSettings = InterchangeSettings()
@@ -151,11 +163,24 @@ class Config(Settings):
                 f"{reranking} rerank, which takes a model, but models.controller.backend is rules; set it to a model "
                 "or leave `rerank` out"
             )
+        if self.goals.mode == "model" and self.models.controller.backend == "rules":
+            raise ValueError(
+                "goals.mode is model, but models.controller.backend is rules; set it to a model, or goals.mode to rules"
+            )
         efforts = [
             name for name in self.run.methods if getattr(self.methods[name], "reasoning_effort", None) is not None
         ]
         if efforts and self.models.agent.backend == "rules":
             raise ValueError(f"{efforts} set reasoning_effort, which has no effect: models.agent works without a model")
+        unknown = [name for name in self.pilots.figure4.beside if name not in self.methods]
+        if unknown:
+            raise ValueError(f"pilots.figure4.beside names {unknown}, but methods defines only {sorted(self.methods)}")
+        if FILES in self.pilots.figure4.contexts and self.models.agent.backend == "rules":
+            raise ValueError(
+                f"pilots.figure4.contexts names {FILES}, which a coding agent answers, but models.agent is "
+                f"{self.models.agent.agent!r}, works without a model and cannot answer; set models.agent.agent to loop "
+                "or codex with a model, or leave that context out"
+            )
         labels = [self.methods[name].label for name in self.run.methods]
         if len(set(labels)) != len(labels):
             raise ValueError(f"methods of the run must have different labels, found {labels}")
@@ -194,6 +219,40 @@ def _nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_nulls(item) for item in value]
     return None if value == "null" else value
+
+
+def merge_config(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with another one over it, as Snakemake merges configuration files: mappings key by key,
+    everything else replaced as a whole."""
+    merged = dict(base)
+    for key, value in over.items():
+        if isinstance(value, Mapping):
+            below = merged.get(key, {})
+            # An empty mapping says nothing, so that what is below stays, whatever it is.
+            merged[key] = merge_config(below if isinstance(below, Mapping) else {}, value) if value else below
+        else:
+            merged[key] = value
+    return merged
+
+
+def read_config(files: Sequence[Path]) -> dict[str, Any]:
+    """Configuration files (YAML, of which JSON is a part) merged into one mapping, the last one on top.
+
+    Raises:
+        ConfigError: a file is missing, is not YAML, or does not hold keys at its top.
+    """
+    merged: dict[str, Any] = {}
+    for file in files:
+        try:
+            value = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the configuration file {file} ({error})") from error
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{file} must hold keys such as `run` and `models` at its top, found {value!r:.80}")
+        merged = merge_config(merged, value)
+    return merged
 
 
 def load_config(raw: Mapping[str, Any]) -> Config:

@@ -18,7 +18,7 @@ from lmev2.models.cache import CallCache
 from lmev2.models.factory import make_chat, make_embedder
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.models.types import ChatBackend, EmbeddingBackend
-from lmev2.plan import CALL_MECHANICS, Plan
+from lmev2.plan import Plan
 from lmev2.progress import Progress
 
 _log = logging.getLogger("lmev2")
@@ -39,7 +39,7 @@ class Job:
         self._threads = int(snakemake.threads)
         self._log_file = Path(str(snakemake.log[0]))
         self.config: Config = load_config(snakemake.config)
-        self._plan = Plan(self.config, Path(snakemake.scriptdir).parents[1])
+        self._plan = Plan(self.config, Path(snakemake.scriptdir).resolve().parents[1])
         self._cache: CallCache | None = None
 
     def __enter__(self) -> Self:
@@ -96,7 +96,8 @@ class Job:
 
     def settings(self, role: str, kind: type[_Chat]) -> _Chat:
         """A chat role's settings: what can change an answer from ``spec``, how to call from the configuration."""
-        return kind.model_validate(self._role(role))
+        name = self.spec.get("pilot", role) if role == "reader" else role
+        return kind.model_validate(self._plan.role_settings(name, self.spec[role]))
 
     def chat(self, settings: ChatSettings) -> ChatBackend:
         """A chat model behind the call cache, with the job's threads."""
@@ -104,11 +105,5 @@ class Job:
 
     def embedder(self) -> EmbeddingBackend:
         """The embedding model of ``spec``."""
-        return make_embedder(EmbedderSettings.model_validate(self._role("embedder")), self.cache, self._threads)
-
-    def _role(self, role: str) -> dict[str, Any]:
-        spec = {name: value for name, value in self.spec[role].items() if name != "stamps"}
-        return spec | self._mechanics(role)
-
-    def _mechanics(self, role: str) -> dict[str, Any]:
-        return getattr(self.config.models, role).model_dump(mode="json", include=CALL_MECHANICS)  # type: ignore[no-any-return]
+        settings = EmbedderSettings.model_validate(self._plan.role_settings("embedder", self.spec["embedder"]))
+        return make_embedder(settings, self.cache, self._threads)

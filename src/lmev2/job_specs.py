@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmev2.memory.plugin_source import source_stamp
 from lmev2.memory.settings import PluginMethod, RagMethod
+from lmev2.pilots.specs import PILOT_SPECS
 
 if TYPE_CHECKING:
     from lmev2.plan import Plan
@@ -23,6 +24,14 @@ def _ingest_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
 
 def _select_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
     return {"questions": plan.config.run.questions, "seed": plan.config.run.seed}
+
+
+def _goals_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    spec: dict[str, Any] = {"shard": wildcards["shard"], "mode": plan.config.goals.mode}
+    if plan.config.goals.mode == "model":
+        # Lowered, it must repeat the calls that were let through before.
+        spec |= {"controller": plan.role("controller"), "allow": plan.config.errors.allow}
+    return spec
 
 
 def _raw_state_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
@@ -131,10 +140,7 @@ def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
 
 
 def _tokens_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
-    # What makes the reader's token counter; how the reader answers does not matter here.
-    names = ("backend", "model", "file", "tokenizer", "script", "images", "image_tokens", "stamps")
-    reader = plan.role("reader")
-    return {"shard": wildcards["shard"], "reader": {name: reader[name] for name in names if name in reader}}
+    return {"shard": wildcards["shard"], "reader": plan.counter("reader")}
 
 
 def _table1_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
@@ -150,7 +156,7 @@ def _methods_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
 
 
 def _provenance_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
-    sections = {"run", "shards", "pools", "render", "statistics", "errors"}
+    sections = {"run", "shards", "goals", "pools", "render", "statistics", "errors"}
     settings = plan.config.model_dump(mode="json", include=sections)
     rows = {name: plan.config.methods[name].model_dump(mode="json") for name in plan.config.run.methods}
     hub = plan.config.data.hub
@@ -165,6 +171,8 @@ def _provenance_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
         "settings": settings | {"methods": rows},
         "hub": None if hub is None else hub.model_dump(mode="json"),
         "code": plan.codes(),
+        # Readers of table 6 other than the run's own, by their names, which are no roles'.
+        "pilots": {name: plan.role(name) for name in plan.config.pilots.table6.readers if name != "reader"},
         **_models(plan),
     }
 
@@ -196,6 +204,8 @@ SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "prepare_screenshots": lambda plan, _: {"root": str(plan.data_root.absolute())},
     "ingest_dataset": _ingest_spec,
     "select_questions": _select_spec,
+    "sanitize_goals": _goals_spec,
+    "apply_goals": lambda plan, _: {"mode": plan.config.goals.mode},
     "build_raw_state": _raw_state_spec,
     "build_center_state": _raw_state_spec,
     "build_state_chunk": _chunk_spec,
@@ -208,13 +218,14 @@ SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "query_agent_memory": _query_agent_spec,
     "read_answers": lambda plan, wildcards: _asking(plan, wildcards, "reader"),
     "score_answers": lambda plan, wildcards: _asking(plan, wildcards, "judge"),
+    **PILOT_SPECS,
     "collect_scores": _collect_spec,
     "export_table": _nothing,
     "export_table2": _nothing,
     "export_paper_check": _nothing,
     "count_tokens": _tokens_spec,
     "export_table1": _table1_spec,
-    "export_table6": _nothing,
+    "export_statistics": _nothing,
     "export_methods": _methods_spec,
     "plot_table2": _nothing,
     "plot_frontier": _nothing,
@@ -222,6 +233,7 @@ SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "plot_evidence": _nothing,
     "plot_tokens": _nothing,
     "plot_errors": _nothing,
+    "plot_statistics": _nothing,
     "build_report": _nothing,
     "write_provenance": _provenance_spec,
     "select_import": _nothing,

@@ -33,6 +33,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "prepare_screenshots": ("lmev2.data.screenshots",),
     "ingest_dataset": ("lmev2.data.ingest",),
     "select_questions": ("lmev2.data.selection", "lmev2.rows"),
+    "sanitize_goals": ("lmev2.goals.table", "lmev2.goals.sanitize", "lmev2.data.store", "lmev2.shards"),
+    "apply_goals": ("lmev2.goals.apply", "lmev2.goals.table"),
     "build_raw_state": ("lmev2.pools.raw_state", "lmev2.data.store", "lmev2.shards"),
     "build_center_state": ("lmev2.pools.raw_state", "lmev2.data.store", "lmev2.shards"),
     "build_state_chunk": ("lmev2.pools.state_chunk", "lmev2.data.store", "lmev2.shards"),
@@ -51,12 +53,19 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "read_answers": ("lmev2.reader",),
     "score_answers": ("lmev2.scoring.score",),
+    "build_oracle_contexts": ("lmev2.pilots.contexts", "lmev2.models.tokens", "lmev2.shards"),
+    "read_pilot_answers": ("lmev2.reader",),
+    "answer_oracle_files": ("lmev2.pilots.files", "lmev2.agent.inside.launch"),
+    "score_pilot_answers": ("lmev2.scoring.score",),
+    "export_figure4": ("lmev2.tables.figure4",),
+    "plot_figure4": ("lmev2.report.figures_figure4",),
     "collect_scores": ("lmev2.tables.database",),
     "export_table": ("lmev2.tables.export",),
     "export_table2": ("lmev2.tables.table2",),
     "export_paper_check": ("lmev2.tables.paper_check",),
     "count_tokens": ("lmev2.tables.haystack_tokens", "lmev2.models.tokens", "lmev2.data.store", "lmev2.shards"),
     "export_table1": ("lmev2.tables.table1",),
+    "export_statistics": ("lmev2.tables.data_statistics",),
     "export_table6": ("lmev2.tables.table6",),
     "export_methods": ("lmev2.tables.methods",),
     "plot_table2": ("lmev2.report.figures_table2",),
@@ -65,6 +74,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "plot_evidence": ("lmev2.report.figures_evidence",),
     "plot_tokens": ("lmev2.report.figures_tokens",),
     "plot_errors": ("lmev2.report.figures_errors",),
+    "plot_statistics": ("lmev2.report.figures_statistics",),
     "build_report": ("lmev2.report.html.build",),
     "write_provenance": ("lmev2.provenance",),
     "select_import": ("lmev2.interchange.select",),
@@ -77,7 +87,9 @@ _ROLES = {
     "embed_pool": "embedder",
     "read_answers": "reader",
     "score_answers": "judge",
+    "score_pilot_answers": "judge",
 }
+_AGENT_RULES = ("query_agent_memory", "answer_oracle_files")
 _BACKENDS = {
     "llama_cpp": "lmev2.models.llama",
     "openai": "lmev2.models.openai_backend",
@@ -91,6 +103,8 @@ _EMBEDDERS = {
     "wordllama": "lmev2.models.wordllama_backend",
 }
 
+# What rewrites goals, besides rules.
+_GOAL_MODES = {"model": ("lmev2.goals.model",)}
 # What each coding agent runs, inside its sandbox included.
 _AGENTS = {
     "search": ("lmev2.agent.search", "lmev2.agent.inside.search_agent.__main__"),
@@ -194,6 +208,20 @@ class Plan:
         path = self.data_root / EVIDENCE_FILE
         return [str(path)] if self._on_disk and path.is_file() else []
 
+    def check_evidence(self) -> None:
+        """See that the data root has evidence labels; nothing where it is still to be fetched.
+
+        Raises:
+            ConfigError: it has none.
+        """
+        root = self.data_root
+        if (root / QUESTIONS_FILE).is_file() and not (root / EVIDENCE_FILE).is_file():
+            raise ConfigError(
+                f"oracle contexts (pilots.figure4) need evidence labels, but {root.absolute()} has no {EVIDENCE_FILE}: "
+                "a line per question with `question_id` and `hops`, as docs/pilots.md says. Without labels, leave only "
+                "no_context in pilots.figure4.contexts"
+            )
+
     def question_images(self) -> list[str]:
         """The data root's question images; none when it is fetched."""
         folder = self.data_root / QUESTION_IMAGES_FOLDER
@@ -239,10 +267,15 @@ class Plan:
         settings = self.config.methods[method]
         return settings.tables() if isinstance(settings, RagMethod) else []
 
-    def roles(self, rule: str, method: str | None = None) -> list[str]:
-        """Model roles that a rule's job calls; those of queries depend on the method."""
-        if rule == "query_agent_memory":
+    def roles(self, rule: str, method: str | None = None, reader: str = "reader") -> list[str]:
+        """Model roles that a rule's job calls; those of queries depend on the method, those of pilot studies on the
+        reader."""
+        if rule in _AGENT_RULES:
             return ["agent"]
+        if rule == "read_pilot_answers":
+            return [reader]
+        if rule == "sanitize_goals":
+            return ["controller"] if self.config.goals.mode == "model" else []
         if rule != "query_memory":
             return [_ROLES[rule]] if rule in _ROLES else []
         settings = self.config.methods[str(method)]
@@ -250,20 +283,21 @@ class Plan:
             return []
         return ["embedder", "controller"] if settings.uses_controller() else ["embedder"]
 
-    def model_threads(self, rule: str, cores: int, method: str | None = None) -> int:
+    def model_threads(self, rule: str, cores: int, method: str | None = None, reader: str = "reader") -> int:
         """Threads of a rule's job: for a model in this process all ``cores`` of the run, or as configured; else one."""
-        local = any(self._backend(role) in _IN_PROCESS for role in self.roles(rule, method))
+        local = any(self._backend(role) in _IN_PROCESS for role in self.roles(rule, method, reader))
         return (self.config.timing.local_model_threads or cores) if local else 1
 
-    def calls(self, rule: str, method: str | None = None) -> int:
+    def calls(self, rule: str, method: str | None = None, reader: str = "reader") -> int:
         """Share of the resource ``llm`` of a rule's job: 1 if it calls a model over a network or in this process."""
-        return int(any(self._backend(role) not in _FREE for role in self.roles(rule, method)))
+        return int(any(self._backend(role) not in _FREE for role in self.roles(rule, method, reader)))
 
-    def code(self, rule: str, method: str | None = None) -> str:
+    def code(self, rule: str, method: str | None = None, reader: str = "reader") -> str:
         """The ``code`` param of a rule's job; covers the backends of the models that it calls."""
-        modules = {self._backend_module(role) for role in self.roles(rule, method)} - {None}
-        agents = _AGENTS[self.config.models.agent.agent] if rule == "query_agent_memory" else ()
-        return code_fingerprint(*MODULES[rule], *agents, *sorted(filter(None, modules)))
+        modules = {self._backend_module(role) for role in self.roles(rule, method, reader)} - {None}
+        agents = _AGENTS[self.config.models.agent.agent] if rule in _AGENT_RULES else ()
+        goals = _GOAL_MODES.get(self.config.goals.mode, ()) if rule == "sanitize_goals" else ()
+        return code_fingerprint(*MODULES[rule], *agents, *goals, *sorted(filter(None, modules)))
 
     def agent_code(self) -> str:
         """A hash of the code of the coding agent of the run. Codex has none here: what it does is its own program's
@@ -292,6 +326,11 @@ class Plan:
         """The rule that asks a method."""
         return "query_agent_memory" if method in self.agent_methods() else "query_memory"
 
+    def pilot_neighbours(self) -> list[tuple[str, str]]:
+        """Methods and tiers whose rows stand beside the oracle contexts: those that the run has."""
+        beside = [name for name in self.config.pilots.figure4.beside if name in self.config.run.methods]
+        return [(name, str(tier)) for name in beside for tier in self.config.run.tiers]
+
     def used_roles(self) -> list[str]:
         """Model roles of the run: the agent only where a method has it."""
         return [role for role in ROLES if role != "agent" or self.agent_methods()]
@@ -304,6 +343,10 @@ class Plan:
         """Whether the controller is a model, which then needs its prompts."""
         return self.config.models.controller.backend != "rules"
 
+    def goal_prompts(self) -> list[str]:
+        """Names of the prompts that goals are rewritten with by the controller's model."""
+        return ["goal"] if self.config.goals.mode == "model" else []
+
     def query_prompts(self, method: str) -> list[str]:
         """Names of the prompts that queries of a method send to the controller's model."""
         settings = self.config.methods[method]
@@ -315,6 +358,7 @@ class Plan:
     def prompts(self) -> list[str]:
         """Names of all prompts that the run sends to a model."""
         names = ["reader_web", "reader_enterprise", "judge_abstention", "judge_gotchas"]
+        names += self.goal_prompts()
         if self.has_controller():
             written: tuple[PoolName, ...] = ("note", "event")
             names += [pool for pool in written if set(POOL_TABLES[pool]) & set(self.pools())]
@@ -326,22 +370,41 @@ class Plan:
         return backends.get(self._backend(role))
 
     def _backend(self, role: str) -> str:
-        return str(getattr(self.config.models, role).backend)
+        return str(self.model_settings(role).backend)
+
+    def model_settings(self, name: str) -> ChatSettings | EmbedderSettings:
+        """Settings of a model role, or of a reader of the pilot studies: none has the name of a role."""
+        found = self.config.pilots.readers.get(name)
+        settings: ChatSettings | EmbedderSettings = getattr(self.config.models, name) if found is None else found
+        return settings
 
     def role(self, name: str) -> dict[str, Any]:
         """A model role's settings without the mechanics of calling it, and a stamp of every file on disk that they
         name."""
-        settings: ChatSettings | EmbedderSettings = getattr(self.config.models, name)
+        settings = self.model_settings(name)
         if settings.backend == "rules":
             # Nothing else matters where no model is called.
             return settings.model_dump(mode="json", include={"backend", "model", *_RULES_OF_AGENT})
-        spec = settings.model_dump(mode="json", exclude={*CALL_MECHANICS, "price"})
+        spec = settings.model_dump(mode="json", exclude={*CALL_MECHANICS, "price", "label"})
         spec |= {name: self.path(spec[name]) for name in _FILE_SETTINGS if spec.get(name)}
         stamps = {name: _stamp(spec[name]) for name in _FILE_SETTINGS if spec.get(name) and Path(spec[name]).is_file()}
         if settings.backend == "sentence_transformers" and Path(str(spec["served_name"] or spec["model"])).is_dir():
             folder = Path(str(spec["served_name"] or spec["model"]))
             stamps |= {str(path.relative_to(folder)): _stamp(str(path)) for path in model_files(folder)}
         return spec | ({"stamps": stamps} if stamps else {})
+
+    def counter(self, name: str) -> dict[str, Any]:
+        """What makes a role's token counter; how it answers does not matter to it."""
+        names = ("backend", "model", "file", "tokenizer", "script", "images", "image_tokens", "stamps")
+        role = self.role(name)
+        return {key: role[key] for key in names if key in role}
+
+    def role_settings(self, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """All settings of a model role: what can change an answer from the role's ``spec``, how calls are made from the
+        configuration."""
+        kept = {key: value for key, value in spec.items() if key != "stamps"}
+        mechanics = self.model_settings(name).model_dump(mode="json", include=CALL_MECHANICS)
+        return kept | mechanics
 
     def spec(self, rule: str, wildcards: Mapping[str, str] | None = None) -> str:
         """The ``spec`` param of a rule's job: canonical JSON."""

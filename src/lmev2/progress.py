@@ -9,6 +9,8 @@ from typing import TextIO
 
 Report = Callable[[int, int], None]
 
+_MB = 1_000_000
+
 
 class Progress:
     """Prints ``title: done/total (rate, time left)`` at most every ``interval_s`` seconds and at the end.
@@ -48,6 +50,21 @@ class Progress:
         else:
             tail = "starting"
         print(f"{self._title}: {done}/{total} {self._unit} ({tail})", file=self._stream, flush=True)
+
+
+def in_megabytes(report: Report, at_least: int = 0) -> Report:
+    """A callback that takes bytes and reports whole megabytes; the last of them once, when all bytes are done.
+
+    Args:
+        report: the callback that is given megabytes.
+        at_least: of fewer megabytes in all, nothing is reported.
+    """
+
+    def in_bytes(done: int, total: int) -> None:
+        if total >= at_least * _MB and (done >= total or done // _MB < total // _MB):
+            report(done // _MB, total // _MB)
+
+    return in_bytes
 
 
 def duration(seconds: float) -> str:

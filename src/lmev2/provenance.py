@@ -111,6 +111,7 @@ def write_provenance(
     path: Path,
     git: Mapping[str, Any],
     manifest: Mapping[str, Any],
+    goals: Mapping[str, Any],
     spec: Mapping[str, Any],
     models: Mapping[str, Mapping[str, Any]],
     hashes: Mapping[str, Mapping[str, str]],
@@ -120,6 +121,7 @@ def write_provenance(
     Args:
         git: what :func:`git_state` returned.
         manifest: of the ingested data: ``fingerprint`` and ``files``.
+        goals: summary of goal sanitisation, of which ``mode`` and ``digest`` are told.
         spec: ``settings`` (sections of the configuration), ``code`` (hashes of the library by rule), ``hub`` (where
             the data was fetched from, or null) and ``imports`` (rows taken in from other runs, with hashes).
         models: what :func:`model_facts` returned, by role.
@@ -130,7 +132,12 @@ def write_provenance(
         "git": git,
         "python": platform.python_version(),
         "libraries": library_versions(str(role["settings"]["backend"]) for role in models.values()),
-        "data": {"fingerprint": manifest["fingerprint"], "files": manifest["files"], "hub": spec["hub"]},
+        "data": {
+            "fingerprint": manifest["fingerprint"],
+            "files": manifest["files"],
+            "hub": spec["hub"],
+            "goals": {name: goals[name] for name in ("mode", "digest")},
+        },
         "settings": spec["settings"],
         "models": models,
         "imports": spec["imports"],

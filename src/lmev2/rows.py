@@ -196,11 +196,26 @@ AGENT_RUN = _schema(
         "spans": _INT,
         "states": _INT,  # in the spans
         "spans_dropped": _INT,
+        "isolation": _STR,  # of the sandbox in which the agent worked
         "replayed": _BOOL,
     },
     {"fault": _STR, "dropped": _STR},  # why there is no output; the spans that were dropped and why, as JSON
 )
 
+
+# How much of a question's oracle a context of the pilot studies shows.
+ORACLE_CUT = _schema(
+    {
+        "question_id": _STR,
+        "method": _STR,  # what the context holds
+        "tier": _STR,
+        "trajectories": _INT,  # oracle trajectories
+        "notes": _INT,  # notes of these, 0 where contexts have none
+        "notes_shown": _INT,
+        "states": _INT,  # states of these trajectories, or those in the evidence windows
+        "states_shown": _INT,
+    },
+)
 
 # Sizes of a trajectory: tokens of its texts in the reader's tokens, and its screenshots apart.
 TRAJECTORY_TOKENS = _schema(

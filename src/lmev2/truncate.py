@@ -32,6 +32,9 @@ class FittedContext:
     images_left_out: int
 
 
+NOTHING = FittedContext((TextPart(EMPTY_CONTEXT),), 0, 0, 0, 0)  # a context without items
+
+
 def fit_context(items: Sequence[Mapping[str, Any]], counter: TokenCounter, budget: int, images: bool) -> FittedContext:
     """Drop whole items from the end until the context has at most ``budget`` tokens.
 

@@ -17,6 +17,7 @@ from PIL import Image
 from rules.conftest import METHOD, OTHER_POOLS, SHARD, TIER, Run
 
 from lmev2 import rows as contracts
+from lmev2.goals.table import GOAL
 from lmev2.index import PoolIndex
 from lmev2.rows import read_rows, write_rows
 
@@ -30,6 +31,9 @@ OUTPUTS: dict[str, pa.Schema] = {
     "data/haystacks": contracts.HAYSTACK,
     "data/evidence": contracts.EVIDENCE,
     "data/selected": contracts.QUESTION,
+    f"goals/{SHARD}": GOAL,
+    "goals/trajectories": contracts.TRAJECTORY,
+    "goals/states": contracts.STATE,
     **{f"pools/{pool}/{SHARD}": contracts.POOL_ENTRY for pool in (*POOLS, *OTHER_POOLS)},
     **{f"embeddings/{pool}/{SHARD}": contracts.EMBEDDING for pool in POOLS},
     f"contexts/{SHARDED}": contracts.CONTEXT,
@@ -41,6 +45,8 @@ LOGS = {
     "prepare_screenshots": "",
     "ingest_dataset": "",
     "select_questions": "",
+    "sanitize_goals": SHARD,
+    "apply_goals": "",
     "build_raw_state": SHARD,
     "build_center_state": SHARD,
     "build_state_chunk": SHARD,
@@ -63,6 +69,7 @@ LOGS = {
     "export_paper_check": "",
     "count_tokens": SHARD,
     "export_table1": "",
+    "export_statistics": "",
     "export_table6": "",
     "plot_table2": "",
     "plot_frontier": "",
@@ -70,12 +77,13 @@ LOGS = {
     "plot_evidence": "",
     "plot_tokens": "",
     "plot_errors": "",
+    "plot_statistics": "",
     "build_report": "",
     "write_provenance": "",
 }
 TIMED = (
     "ingest_dataset", "generate_note", "generate_event", "embed_pool", "index_pool", "query_memory", "read_answers",
-    "score_answers", "count_tokens", "build_report",
+    "score_answers", "count_tokens", "build_report", "sanitize_goals", "apply_goals",
 )  # fmt: skip
 
 
@@ -126,6 +134,19 @@ def test_the_data_root_became_tables(allowed: Run) -> None:
     manifest = json.loads(allowed.path("data/manifest.json").read_text(encoding="utf-8"))
     assert (manifest["trajectories_used"], manifest["states"], manifest["evidence"]) == (4, 12, True)
     assert rows_of(allowed, "data/selected") == rows_of(allowed, "data/questions")  # run.questions: null is all
+
+
+def test_goals_without_a_route_leave_the_tables_as_they_are(allowed: Run) -> None:
+    for table in ("trajectories", "states"):
+        copied, ingested = (allowed.path(folder, f"{table}.parquet") for folder in ("goals", "data"))
+        assert copied.read_bytes() == ingested.read_bytes()
+        assert copied.stat().st_mtime > allowed.path("goals", f"{SHARD}.parquet").stat().st_mtime
+    goals = rows_of(allowed, f"goals/{SHARD}")
+    assert [(row["goal"], row["origin"]) for row in goals] == (
+        [(row["goal"], "unchanged") for row in sorted(allowed.root.trajectories, key=lambda row: row["id"])]
+    )
+    assert json.loads(allowed.path("goals/summary.json").read_text(encoding="utf-8"))["digest"] is None
+    assert "oals" not in allowed.path("table2.md").read_text(encoding="utf-8")
 
 
 def test_pools_hold_an_entry_per_state_and_transition_and_a_note_of_each_kind_per_run(allowed: Run) -> None:
@@ -290,4 +311,5 @@ def test_the_report_tells_failed_rows_and_has_a_page_for_every_question(allowed:
     ids = {row["question_id"] for row in rows_of(allowed, "data/selected")}
     assert {path.stem for path in allowed.path("report", "pages", "question").iterdir()} == ids
     figures = {path.name for path in allowed.path("report", "pages", "figures").iterdir()}
-    assert figures == {f"{name}.png" for name in ("table2", "frontier", "latency", "evidence", "tokens", "errors")}
+    drawn = ("table2", "frontier", "latency", "evidence", "tokens", "errors", "statistics")
+    assert figures == {f"{name}.png" for name in drawn}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,8 @@ VIEWS, TABLE2, EVIDENCE, ORIGINS = (
     (SQL / f"{name}.sql").read_text(encoding="utf-8") for name in ("views", "table2", "evidence", "origins")
 )
 KINDS = ("api_error", "length", "judge_error", "memory_error")
-SOURCES = {"data": "D1, fingerprint f00", "prompt judge": "abc123"}
+GOALS = {"mode": "rules", "goals": 9, "changed": 0, "flagged": 0, "origins": {"unchanged": 9}}
+SOURCES = {"data": "D1, fingerprint f00", "goals": json.dumps(GOALS), "prompt judge": "abc123"}
 SCHEMAS = {"contexts": CONTEXT, "answers": ANSWER, "scores": SCORE}
 POOLS = ("raw_state", "hint_note", "event")
 Row = dict[str, Any]

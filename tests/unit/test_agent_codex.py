@@ -17,7 +17,7 @@ from lmev2.agent.codex import INSTALLED, CodexAgent, find_program, program_versi
 from lmev2.agent.output import read_memory
 from lmev2.agent.sandbox import Sandbox
 from lmev2.agent.settings import AgentSettings
-from lmev2.agent.types import MEMORY_FILE, AgentRun, Mount, Task
+from lmev2.agent.types import MEMORY_FILE, AgentRun, Mount, Task, Usage
 from lmev2.models.retry import RetryPolicy
 from lmev2.models.stopwatch import collect
 from lmev2.models.types import ModelSetupError
@@ -65,11 +65,12 @@ def ask(
     box: Sandbox,
     turns: Sequence[Turn] | Callable[[int, dict[str, Any]], Turn],
     timeout_s: float = 60,
+    key: str = KEY,
     **more: Any,
 ) -> tuple[AgentRun, ResponsesServer]:
     with ResponsesServer(turns) as server:
         monkeypatch.setenv(f"{ENDPOINT}_BASE_URL", server.url)
-        monkeypatch.setenv(f"{ENDPOINT}_API_KEY", KEY)
+        monkeypatch.setenv(f"{ENDPOINT}_API_KEY", key)
         policy = RetryPolicy(retries=2, first_wait_s=0.05, jitter_s=0, longest_retry_after_s=0.5)
         agent = CodexAgent(settings(isolation=box.isolation, retries=1, **more), PIPELINE, policy)
         agent.check()
@@ -99,9 +100,14 @@ def test_a_memory_is_written_in_a_sandbox(monkeypatch: pytest.MonkeyPatch, box: 
     assert (run.outcome, run.detail) == ("finished", None)
     assert read_memory(box.folder, {"t1": 2}, 20).states == 1
     assert run.commands == 3
-    usage = run.usage
-    assert (usage.requests, usage.input_tokens, usage.cached_tokens, usage.output_tokens) == (3, 6000, 4100, 120)
-    assert run.events[0] == {"type": "pipeline", "isolation": "bubblewrap", "skipped_lines": 0}
+    assert run.usage == Usage(3, 6000, 4100, 120, 50)
+    assert run.events[0] == {
+        "type": "pipeline",
+        "isolation": "bubblewrap",
+        "skipped_lines": 0,
+        "calls_without_usage": 0,
+        "refused_requests": 0,
+    }
     commands = [event["item"]["command"] for event in run.events if event["type"] == "item.started"]
     assert any(MEMORY_FILE in command for command in commands)
     assert not any(" -lc " in command for command in commands)
@@ -137,7 +143,6 @@ def test_a_rate_limit_is_waited_for_and_does_not_count(monkeypatch: pytest.Monke
     assert ledger.honest_s <= ledger.elapsed_s - 1.0
     run, server = ask(monkeypatch, box, [limited])
     assert (run.outcome, len(server.requests)) == ("crashed", 3)
-    assert "429" in str(run.detail)
 
 
 @needs_codex
@@ -153,6 +158,120 @@ def test_an_endpoint_that_fails_is_a_crash(
     assert (run.commands, run.usage.requests) == (1, 1)
     assert 2 <= len(server.requests) <= 4
     assert run.events[-1]["type"] == "turn.failed"
+
+
+@needs_codex
+@needs_bwrap
+def test_an_attempt_that_runs_out_of_time_or_crashes_costs_what_it_used(
+    monkeypatch: pytest.MonkeyPatch, box: Sandbox
+) -> None:
+    first = Turn((shell("true"),), (100_000, 90_000, 5000, 4000))
+    hanging = Turn((shell("sleep 60"),), (200_000, 150_000, 700, 300))
+    run, _ = ask(monkeypatch, box, [first, hanging], timeout_s=6)
+    assert (run.outcome, run.usage) == ("timeout", Usage(2, 300_000, 240_000, 5700, 4300))
+    run, _ = ask(monkeypatch, box, [first, Turn(status=400, error="too long")])
+    assert (run.outcome, run.usage) == ("crashed", Usage(1, 100_000, 90_000, 5000, 4000))
+
+
+@needs_codex
+@needs_bwrap
+def test_failures_that_pass_are_waited_for_and_do_not_count(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> None:
+    """Also without a Retry-After, and where the connection breaks: the CLI's own pauses would count."""
+    for failure in (Turn(status=503), Turn(status=500), Turn(hang_up=True)):
+        with collect() as ledger:
+            run, server = ask(monkeypatch, box, [failure, failure, Turn((say("Done"),))])
+        assert (run.outcome, run.usage.requests, len(server.requests)) == ("finished", 1, 3)
+        # policy: 0.05 s, then 0.1 s
+        assert ledger.waited_s == pytest.approx(0.15, abs=0.1)
+        assert not any(event["type"] == "error" for event in run.events)
+
+
+@needs_codex
+@needs_bwrap
+@pytest.mark.parametrize(("status", "asked"), [(500, 3), (503, 3), (429, 3), (401, 1), (403, 1), (404, 1), (400, 1)])
+def test_only_the_gateway_repeats(
+    monkeypatch: pytest.MonkeyPatch, box: Sandbox, status: int, asked: int
+) -> None:
+    run, server = ask(monkeypatch, box, [Turn(status=status, error="these words")])
+    assert (run.outcome, len(server.requests)) == ("crashed", asked)
+    assert str(status) in str(run.detail) or status == 400
+    assert "these words" in str(run.detail)
+
+
+@needs_codex
+@needs_bwrap
+def test_commands_get_nothing_else_from_the_endpoint(
+    monkeypatch: pytest.MonkeyPatch, box: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    bodies = [
+        {"model": "gpt-5.4-mini", "input": "x", "tools": [{"type": "web_search"}]},
+        {"model": "gpt-other", "input": "x"},
+        {"model": "gpt-5.4-mini", "input": "mine"},
+    ]
+    (box.folder / "ask.py").write_text(
+        "import json, urllib.error, urllib.request as u\n"
+        f"for body in json.loads({json.dumps(json.dumps(bodies))}):\n"
+        "    request = u.Request('http://127.0.0.1:8400/v1/responses', json.dumps(body).encode())\n"
+        "    try:\n"
+        "        print('status', u.urlopen(request).status)\n"
+        "    except urllib.error.HTTPError as error:\n"
+        "        print('status', error.code, error.read().decode())\n"
+    )
+    turns = [
+        Turn((shell("python ask.py"),), (10, 0, 5, 0)),
+        Turn((say("For a command"),), (1000, 0, 500, 0)),
+        Turn((say("Done"),), (10, 0, 5, 0)),
+    ]
+    with caplog.at_level("WARNING", "lmev2.agent"):
+        run, server = ask(monkeypatch, box, turns)
+    assert (run.outcome, len(server.requests), run.usage) == ("finished", 3, Usage(3, 1020, 0, 510, 0))
+    assert not any("web_search" in json.dumps(one.body.get("tools", [])) for one in server.requests)
+    seen = outputs(run)
+    assert seen.count("status 403") == 2 and seen.count("status 200") == 1
+    refused = [event for event in run.events if event["type"] == "gateway.refused"]
+    assert [event["path"] for event in refused] == ["/v1/responses"] * 2
+    assert "web_search" in refused[0]["reason"] and "gpt-other" in refused[1]["reason"]
+    assert sum("gpt-other" in record.getMessage() for record in caplog.records) == 1
+
+
+@needs_codex
+@needs_bwrap
+@pytest.mark.parametrize("key", ["token", "EMPTY", "function", "type"])
+def test_a_key_that_is_a_word_changes_nothing(monkeypatch: pytest.MonkeyPatch, box: Sandbox, key: str) -> None:
+    turns = [Turn((shell("echo the token of type function is EMPTY"),), (10, 4, 5, 2)), Turn((say("Done"),))]
+    with ResponsesServer(turns) as server:
+        monkeypatch.setenv(f"{ENDPOINT}_BASE_URL", server.url)
+        monkeypatch.setenv(f"{ENDPOINT}_API_KEY", key)
+        agent = CodexAgent(settings(), PIPELINE, RetryPolicy(retries=0))
+        run = agent.run(box, Task("Look.", MEMORY_FILE), 60)
+    assert (run.outcome, run.usage) == ("finished", Usage(2, 1010, 104, 55, 22))
+    assert outputs(run).count("the token of type function is EMPTY") == 1
+    assert {one.headers["authorization"] for one in server.requests} == {f"Bearer {key}"}
+
+
+@needs_codex
+@needs_bwrap
+def test_everything_that_the_cli_asks_is_let_through(monkeypatch: pytest.MonkeyPatch, box: Sandbox) -> None:
+    """Every kind of item that a conversation can hold, and the summary that it makes of one that grew too long."""
+    patch = "*** Begin Patch\n*** Add File: new.txt\n+new\n*** End Patch\n"
+    look = {"type": "function_call", "name": "view_image", "arguments": json.dumps({"path": "question_image.png"})}
+    plan = {"plan": [{"step": "Look", "status": "in_progress"}]}
+    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}], "encrypted_content": "abc"}
+    turns = [
+        Turn((thought, say("I look."), shell("ls"))),
+        Turn((thought, {"type": "custom_tool_call", "name": "apply_patch", "input": patch})),
+        Turn((look, {"type": "function_call", "name": "update_plan", "arguments": json.dumps(plan)})),
+        Turn((shell("true"),), (10_000_000, 0, 50, 0)),
+        Turn((say("A summary."),)),
+        Turn((say("Done"),)),
+    ]
+    for model in ("gpt-5.4-mini", "unknown-model"):
+        run, server = ask(monkeypatch, box, turns, images=True, model=model, reasoning_effort="low")
+        kinds = {item.get("type") for one in server.requests for item in one.body["input"]}
+        assert (run.outcome, run.events[0]["refused_requests"]) == ("finished", 0), run.events
+        assert {"message", "reasoning", "function_call", "function_call_output", "custom_tool_call"} <= kinds
+        assert len(server.requests) == 6
+        (box.folder / "new.txt").unlink()
 
 
 @needs_codex

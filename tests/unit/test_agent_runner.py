@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lmev2.agent.output import read_memory
-from lmev2.agent.runner import AgentResult, AgentRunner, write_trace
+from lmev2.agent.runner import AgentResult, AgentRunner, agent_identity, write_trace
 from lmev2.agent.types import MEMORY_FILE, AgentRun, Box, Execution, Mount, Task, Usage
 from lmev2.models.cache import CallCache
 from lmev2.models.stopwatch import account, collect
@@ -82,7 +82,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 def make_runner(agent: ScriptedAgent, folder: Path, attempts: int = 3, **identity: Any) -> AgentRunner:
     cache = CallCache(folder / "cache")
-    return AgentRunner(agent, {"agent": "scripted", **identity}, attempts, 60.0, FakeBox, cache, agent.check)
+    return AgentRunner(agent, {"agent": "scripted", **identity}, attempts, 60.0, "none", FakeBox, cache, agent.check)
 
 
 def test_a_good_first_attempt_is_the_only_one(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_results_are_kept_and_failures_are_not(tmp_path: Path) -> None:
     first = make_runner(agent, tmp_path, attempts=2).ask({}, build, read)
     again = make_runner(agent, tmp_path, attempts=2).ask({}, build, read)
     assert agent.calls == 3 and agent.checks == 2  # a runner that finds everything in the cache looks for nothing
-    assert again.replayed and not first.replayed
+    assert again.replayed and not first.replayed and again.isolation == "none"
     assert (again.output, again.wall_s) == (first.output, first.wall_s)
     assert again.attempts[0].usage == first.attempts[0].usage and len(again.attempts[0].events) == 1
 
@@ -146,6 +146,12 @@ def test_whatever_the_agent_sees_makes_another_key(tmp_path: Path, what: str) ->
     shown = {"data": "b"} if what == "shown" else {"data": "a"}
     assert not make_runner(agent, tmp_path, **changed).ask(shown, other, read).replayed
     assert agent.calls == 2
+
+
+def test_how_often_and_how_long_is_not_what_an_agent_is() -> None:
+    role = {"agent": "loop", "model": "m", "attempts": 3, "attempt_s": 60.0, "max_states": 20}
+    identity = agent_identity(role, "abc")
+    assert identity == {"agent": "loop", "model": "m", "max_states": 20, "code": "abc"}
 
 
 def test_a_replay_counts_for_the_time_that_was_measured_first(tmp_path: Path) -> None:

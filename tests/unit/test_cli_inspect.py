@@ -14,6 +14,7 @@ from dataroot import DataRoot, make_data_root, make_id
 
 from lmev2.cli import main
 from lmev2.data.ingest import ingest_dataset
+from lmev2.goals.apply import apply_goals
 from lmev2.terminal import display_width
 
 RUN = make_id("trajectory", 2)
@@ -55,6 +56,21 @@ def test_the_states_stand_in_a_table(place: list[str], capsys: pytest.CaptureFix
         ["3", "3", "Page 3 of run 2", "/run2/page3", rows[3][4]],
     ]
     assert rows[3][4].startswith("goto('http://example.te")
+
+
+def test_a_runs_data_are_those_with_sanitised_goals_once_there_are(
+    root: DataRoot, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = results / "goals" / "trajectories.parquet", results / "goals" / "states.parquet"
+    old = results / "data" / "trajectories.parquet", results / "data" / "states.parquet"
+    goals = [
+        {"trajectory_id": run["id"], "goal": run["goal"], "sanitized": f"Rewritten {number}"}
+        for number, run in enumerate(root.trajectories)
+    ]
+    apply_goals(*old, goals, *new)
+    assert "Goal        Rewritten 2\n" in out_of(capsys, RUN, "--results", str(results))
+    new[1].unlink()  # half made, they are not there
+    assert "Goal        Find the code of record 2\n" in out_of(capsys, RUN, "--results", str(results))
 
 
 @pytest.mark.parametrize("columns", [40, 80, 100, 200])

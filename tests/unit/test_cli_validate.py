@@ -296,7 +296,7 @@ def test_memory_holds_one_trajectory_at_a_time(tmp_path: Path) -> None:
 def test_long_work_tells_its_progress_and_its_end_once(
     root: DataRoot, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lmev2.cli_validate._MB", 1000)
+    monkeypatch.setattr("lmev2.progress._MB", 1000)
     total = sum((root.path / name).stat().st_size for name in (SMALL, SMALL.replace("small", "medium"))) + sum(
         path.stat().st_size for path in root.path.glob("*.jsonl")
     )

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from snakemake.common.configfile import load_configfile
+from snakemake.utils import update_config
 
 from lmev2.cli import config_schema
-from lmev2.config import ConfigError, load_config, resolve_methods
+from lmev2.config import ConfigError, load_config, merge_config, read_config, resolve_methods
 from lmev2.memory.settings import RagMethod
 
 
@@ -23,7 +27,7 @@ def raw(project: Path) -> dict[str, Any]:
 def test_the_default_is_valid_and_shows_every_key(raw: dict[str, Any]) -> None:
     config = load_config(raw)
     assert set(raw) == set(type(config).model_fields)
-    for section in ("data", "run", "shards", "pools", "render", "errors", "timing"):
+    for section in ("data", "run", "shards", "goals", "pools", "render", "errors", "timing"):
         assert set(raw[section]) == set(type(getattr(config, section)).model_fields), section
 
 
@@ -124,6 +128,17 @@ def test_reranking_takes_a_model_only_where_it_is_run(raw: dict[str, Any]) -> No
     assert (method.rerank.candidates, method.rerank.keep_raw_state, method.rerank.keep_other) == (8, 2, 3)
 
 
+def test_goals_by_a_model_take_one(raw: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"goals\.mode is model, but models\.controller\.backend is rules"):
+        load_config(merged(raw, {"goals": {"mode": "model"}}))
+    model = {"backend": "scripted", "script": "replies.jsonl", "model": "m"}
+    assert load_config(merged(raw, {"goals": {"mode": "model"}, "models": {"controller": model}}))
+    for mode in ("rules", "check"):
+        assert load_config(merged(raw, {"goals": {"mode": mode}})).goals.mode == mode
+    with pytest.raises(ConfigError, match=r"goals\.mode"):
+        load_config(merged(raw, {"goals": {"mode": "off"}}))
+
+
 def test_the_schema_on_disk_is_the_models(project: Path) -> None:
     text = (project / "workflow" / "schemas" / "config.schema.json").read_text(encoding="utf-8")
     assert text == config_schema() + "\n", "run `make schema`"
@@ -139,3 +154,40 @@ def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
         nested = isinstance(value, dict) and isinstance(result.get(key), dict)
         result[key] = merged(result[key], value) if nested else value
     return result
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.text("ab", max_size=2) | st.lists(st.integers(), max_size=2)
+TREES = st.dictionaries(
+    st.sampled_from("abc"),
+    st.recursive(LEAVES, lambda below: st.dictionaries(st.sampled_from("abc"), below, max_size=3), max_leaves=8),
+    max_size=3,
+)
+
+
+@given(base=TREES, over=TREES)
+def test_configurations_are_merged_as_snakemake_does(base: dict[str, Any], over: dict[str, Any]) -> None:
+    expected = copy.deepcopy(base)
+    update_config(expected, copy.deepcopy(over))
+    kept = copy.deepcopy(base)
+    assert merge_config(base, over) == expected
+    assert base == kept
+
+
+def test_files_are_read_in_order_as_snakemake_reads_them(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.yaml", tmp_path / "second.json"
+    first.write_text("a: {b: 1, c: [1, 2]}\nd: null\ne: 1e3\nf: yes\n", encoding="utf-8")
+    second.write_text('{"a": {"c": [3]}, "g": "\\u00e9"}', encoding="utf-8")
+    expected: dict[str, Any] = {}
+    for file in (first, second):
+        update_config(expected, load_configfile(str(file)))
+    assert read_config([first, second]) == expected == {**expected, "a": {"b": 1, "c": [3]}, "g": "\u00e9"}
+    assert read_config([]) == {}
+
+
+@pytest.mark.parametrize(("text", "message"), [("- a", "at its top"), ("", "at its top"), ("a: [", "is not YAML")])
+def test_a_file_without_keys_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "wrong.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        read_config([tmp_path / "wrong.yaml"])
+    with pytest.raises(ConfigError, match=r"cannot read the configuration file .*gone\.yaml"):
+        read_config([tmp_path / "gone.yaml"])

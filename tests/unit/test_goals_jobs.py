@@ -16,9 +16,9 @@ from lmev2.data.errors import DataError
 from lmev2.data.ingest import ingest_dataset
 from lmev2.data.store import StateStore
 from lmev2.failures import TooManyErrors
-from lmev2.goals.apply import apply_goals
-from lmev2.goals.model import sanitize_all
-from lmev2.goals.sanitize import Sanitized, sanitize
+from lmev2.goals.apply import Applied, apply_goals, summary
+from lmev2.goals.model import sanitize_by_model
+from lmev2.goals.sanitize import Sanitized, check_only, sanitize, sanitize_by_rules
 from lmev2.goals.table import GOAL, REPORT_COLUMNS, goal_rows, write_report
 from lmev2.models.scripted import ScriptedChat, last_user_text
 from lmev2.models.settings import ControllerSettings
@@ -41,7 +41,7 @@ def controller(answer: Callable[[ChatRequest], str | ChatReply], allow: int = 0)
 
 
 def by_model(answer: Callable[[ChatRequest], str | ChatReply], *goals: str, allow: int = 0) -> list[Sanitized]:
-    return sanitize_all([(goal, "enterprise") for goal in goals], controller(answer, allow), silent)
+    return sanitize_by_model([(goal, "enterprise") for goal in goals], controller(answer, allow), silent)
 
 
 def reply(text: str) -> str:
@@ -59,7 +59,7 @@ def test_a_reply_that_passes_the_checker_is_taken() -> None:
 
 def test_the_prompt_shows_the_goal_and_every_value_and_asks_for_json() -> None:
     made = controller(lambda _: reply(GOOD))
-    sanitize_all([(CLEAN_UP, "enterprise")], made, silent)
+    sanitize_by_model([(CLEAN_UP, "enterprise")], made, silent)
     (request,) = made.chat.calls  # type: ignore[attr-defined]
     text = last_user_text(request)
     assert CLEAN_UP in text and "- #SERIES-77aa01bc-4\n" in text + "\n" and "- Assigned to me" not in text
@@ -69,7 +69,7 @@ def test_the_prompt_shows_the_goal_and_every_value_and_asks_for_json() -> None:
 def test_goals_without_a_route_cost_no_call() -> None:
     made = controller(lambda _: reply(GOOD))
     goals = [(goal, "web") for goal in UNCHANGED]
-    results = sanitize_all(goals, made, silent)
+    results = sanitize_by_model(goals, made, silent)
     assert [one.text for one in results] == list(UNCHANGED)
     assert {one.origin for one in results} == {"unchanged"}
     assert made.chat.calls == []  # type: ignore[attr-defined]
@@ -150,7 +150,7 @@ def put_goals(root: DataRoot) -> None:
 def rows_of(tables: tuple[Path, Path], rewrite: bool = True) -> list[dict[str, Any]]:
     trajectories, states = tables
     with StateStore(states, trajectories) as store:
-        return goal_rows(store.trajectory_ids, store, None, rewrite, silent)
+        return goal_rows(store.trajectory_ids, store, sanitize_by_rules if rewrite else check_only)
 
 
 def test_rows_of_goals(tables: tuple[Path, Path], tmp_path: Path) -> None:
@@ -175,7 +175,8 @@ def test_checked_rows_change_nothing_and_flag_routes(tables: tuple[Path, Path]) 
 def test_tables_hold_sanitised_goals_pages_and_annotations(tables: tuple[Path, Path], tmp_path: Path) -> None:
     trajectories, states = tables
     new = tmp_path / "new" / "trajectories.parquet", tmp_path / "new" / "states.parquet"
-    assert apply_goals(trajectories, states, rows_of(tables), *new) == 3
+    applied = apply_goals(trajectories, states, rows_of(tables), *new)
+    assert applied.copies == 3 and applied.digest is not None
     with StateStore(states, trajectories) as old, StateStore(new[1], new[0]) as store:
         for name in old.trajectory_ids:
             before, after = old.trajectory(name), store.trajectory(name)
@@ -193,8 +194,41 @@ def test_tables_hold_sanitised_goals_pages_and_annotations(tables: tuple[Path, P
                 assert (one.url, one.thought, one.screenshot) == (other.url, other.thought, other.screenshot)
     # What is sanitised already is copied as it is.
     again = tmp_path / "again" / "trajectories.parquet", tmp_path / "again" / "states.parquet"
-    assert apply_goals(*new, rows_of(new), *again) == 0
+    assert apply_goals(*new, rows_of(new), *again) == Applied(0, None)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in new]
+
+
+def test_the_digest_is_that_of_what_differs(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = rows_of(tables)
+    new = tmp_path / "trajectories.parquet", tmp_path / "states.parquet"
+    first = apply_goals(*tables, rows, *new)
+    assert apply_goals(*tables, rows[::-1], *new) == first
+    (changed, *_) = (row for row in rows if row["goal"] != row["sanitized"])
+    fewer = [row if row is not changed else {**row, "sanitized": row["goal"]} for row in rows]
+    other = [row if row is not changed else {**row, "sanitized": row["sanitized"] + " Now."} for row in rows]
+    digests = [apply_goals(*tables, goals, *new).digest for goals in (fewer, other)]
+    assert len({first.digest, *digests}) == 3
+    # Judged otherwise, but with the same texts, it is the same data.
+    assert apply_goals(*tables, [{**row, "flags": '["x"]', "origin": "model"} for row in rows], *new) == first
+    assert apply_goals(*tables, rows_of(tables, rewrite=False), *new) == Applied(0, None)
+
+
+def test_the_summary_counts_goals_flags_and_origins(tables: tuple[Path, Path]) -> None:
+    rows = rows_of(tables)
+    flagged = [{**rows[0], "flags": '["value_lost: 7"]', "origin": "fallback"}, *rows[1:]]
+    counts = summary("model", flagged, Applied(3, "d"))
+    changed = sum(row["goal"] != row["sanitized"] for row in rows)
+    assert counts == {
+        "mode": "model",
+        "goals": 6,
+        "changed": changed,
+        "unchanged": 6 - changed,
+        "flagged": 1,
+        "origins": counts["origins"],
+        "copies": 3,
+        "digest": "d",
+    }
+    assert counts["origins"]["fallback"] == 1 and sum(counts["origins"].values()) == 6
 
 
 def test_goals_of_other_trajectories_are_refused(tables: tuple[Path, Path], tmp_path: Path) -> None:

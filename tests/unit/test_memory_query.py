@@ -451,13 +451,15 @@ def test_a_lone_surrogate_anywhere_in_a_context_can_be_written(world: World, tmp
 def test_other_data_below_the_same_ids_are_measured_anew(world: World, tmp_path: Path, clock: Clock) -> None:
     spec = {"name": "own", "tier": "small", "shard": "0of1", "method": {"family": "plugin", "class": "a:B"}}
     found = []
-    for fingerprint, seconds in (("f1", 0.25), ("f2", 7.0), ("f1", 9.0)):
-        manifest = tmp_path / "manifest.json"
+    runs = [("f1", None), ("f2", None), ("f1", "g"), ("f1", "h"), ("f1", None), ("f1", "g")]
+    for seconds, (fingerprint, changed) in enumerate(runs, start=1):
+        manifest, goals = tmp_path / "manifest.json", tmp_path / "summary.json"
         manifest.write_text(json.dumps({"fingerprint": fingerprint}), encoding="utf-8")
-        digests = data_digest(manifest)
+        goals.write_text(json.dumps({"mode": "rules", "digest": changed}), encoding="utf-8")
+        digests = data_digest(manifest, goals)
         memory = RecordingMemory(clock, seconds=seconds)
         found += latencies(ask(world, memory, CallCache(tmp_path / "cache"), spec, digests, questions=1))
-    assert found == [(0.25, False), (7.0, False), (0.25, True)]
+    assert found == [(1.0, False), (2.0, False), (3.0, False), (4.0, False), (1.0, True), (3.0, True)]
 
 
 # Shards

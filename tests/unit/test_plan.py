@@ -14,6 +14,7 @@ import yaml
 from lmev2 import fingerprint as fingerprint_module
 from lmev2.config import ConfigError, load_config
 from lmev2.fingerprint import code_fingerprint
+from lmev2.pilots.specs import PILOT_SPECS
 from lmev2.plan import MODULES, Plan
 
 
@@ -40,6 +41,7 @@ def with_controller(project: Path, **values: Any) -> dict[str, Any]:
 
 
 WILDCARDS = {"shard": "0of2", "qshard": "0of1", "pool": "raw_state", "method": "rag_slice", "tier": "small"}
+WILDCARDS |= {"reader": "reader", "context": "oracle_slices_notes"}
 METHOD = WILDCARDS["method"]
 
 
@@ -64,7 +66,8 @@ def changed(before: Plan, after: Plan, method: str = METHOD) -> set[str]:
     old, new = specs(before, method), specs(after, method)
     rules = {rule for rule in old if old[rule] != new[rule]}
     # These keep all settings of the run, so they are written anew whenever one of them changes.
-    return rules - {"collect_scores", "write_provenance", "export_harness_run"}
+    # The pilots' rules have tests of their own.
+    return rules - {"collect_scores", "write_provenance", "export_harness_run", *PILOT_SPECS}
 
 
 def test_a_setting_reaches_only_the_rules_that_it_can_change(project: Path) -> None:
@@ -189,6 +192,25 @@ def test_a_pools_settings_count_for_the_controller_that_takes_them(project: Path
         assert changed(make_plan(project, models=models), make_plan(project, models=models, pools=pools)) == MEMORY
 
 
+def test_a_controller_reaches_goals_only_where_it_rewrites_them(project: Path) -> None:
+    models = with_controller(project)
+    rules, model = make_plan(project, models=models), make_plan(project, models=models, goals={"mode": "model"})
+    checked = make_plan(project, models=models, goals={"mode": "check"})
+    assert changed(rules, model) == changed(rules, checked) == {"sanitize_goals", "apply_goals"}
+    assert {one.code("sanitize_goals") for one in (rules, checked)} == {make_plan(project).code("sanitize_goals")}
+    assert model.code("sanitize_goals") != rules.code("sanitize_goals")
+    assert model.code("apply_goals") == rules.code("apply_goals")
+    assert (model.roles("sanitize_goals"), rules.roles("sanitize_goals")) == (["controller"], [])
+    assert (model.calls("sanitize_goals"), model.model_threads("sanitize_goals", 7)) == (1, 7)
+    assert (rules.calls("sanitize_goals"), rules.model_threads("sanitize_goals", 7)) == (0, 1)
+    assert "goal" in model.prompts() and "goal" not in rules.prompts()
+    warmer = with_controller(project, sampling={"temperature": 0.6, "max_tokens": 256})
+    assert "sanitize_goals" in changed(model, make_plan(project, models=warmer, goals={"mode": "model"}))
+    assert "sanitize_goals" not in changed(rules, make_plan(project, models=warmer))
+    allowing = make_plan(project, models=models, goals={"mode": "model"}, errors={"allow": 3})
+    assert "sanitize_goals" in changed(model, allowing)
+
+
 def test_failures_let_through_belong_to_the_memory_that_a_model_writes(project: Path) -> None:
     models = with_controller(project)
     base, allowing = make_plan(project, models=models), make_plan(project, models=models, errors={"allow": 3})
@@ -210,6 +232,9 @@ def test_roles_of_a_rule_depend_on_the_method_for_queries_only(project: Path) ->
         "embed_pool": ["embedder"],
         "read_answers": ["reader"],
         "score_answers": ["judge"],
+        "read_pilot_answers": ["reader"],
+        "answer_oracle_files": ["agent"],
+        "score_pilot_answers": ["judge"],
     }
     assert plan.query_prompts("agentrunbook_r") == ["query"] and plan.query_prompts("rag_slice_notes") == ["rerank"]
     assert plan.query_prompts("rag_slice") == plan.query_prompts("no_retrieval") == []
@@ -271,7 +296,8 @@ def test_a_rules_code_covers_the_backends_that_it_calls(project: Path) -> None:
         return {rule for rule in old if old[rule] != new[rule]}
 
     judge = {**default(project)["models"]["judge"], "backend": "openai", "file": None}
-    assert differing(make_plan(project, models={"judge": judge}), "agentrunbook_r") == {"score_answers"}
+    judging = {"score_answers", "score_pilot_answers"}
+    assert differing(make_plan(project, models={"judge": judge}), "agentrunbook_r") == judging
     controlled = make_plan(project, models=with_controller(project))
     assert differing(controlled, "rag_slice") == MEMORY
     assert differing(controlled, "agentrunbook_r") == MEMORY | {"query_memory"}
@@ -280,7 +306,7 @@ def test_a_rules_code_covers_the_backends_that_it_calls(project: Path) -> None:
     assert differing(embedding, "rag_slice") == {"embed_pool", "query_memory"}
     assert differing(embedding, "no_retrieval") == {"embed_pool"}
     looping = make_plan(project, models={"agent": {"agent": "loop", "backend": "openai", "model": "m"}})
-    assert differing(looping, "codex") == {"query_agent_memory"}
+    assert differing(looping, "codex") == {"query_agent_memory", "answer_oracle_files"}
     assert looping.agent_code() != base.agent_code() != ""
 
 

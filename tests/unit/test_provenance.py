@@ -170,16 +170,18 @@ def test_the_file_is_the_same_for_the_same_facts_in_any_order(tmp_path: Path) ->
         "reader": "/not/there",
     }
     manifest = {"fingerprint": "f", "files": {"q": {"sha256": "1", "bytes": 2}}, "states": 3}
+    goals = {"mode": "rules", "digest": "d", "changed": 3}
     hashes = {
         "tables": file_hashes([tmp_path / "table2.csv"], tmp_path),
         "prompts": file_hashes([tmp_path / "table2.csv"]),
     }
     paths = [tmp_path / "here.json", tmp_path / "there.json"]
     for path, names in zip(paths, (list(roles), list(roles)[::-1]), strict=True):
-        write_provenance(path, {"commit": "c"}, manifest, spec, {name: roles[name] for name in names}, hashes)
+        write_provenance(path, {"commit": "c"}, manifest, goals, spec, {name: roles[name] for name in names}, hashes)
     assert paths[0].read_bytes() == paths[1].read_bytes()
     found = json.loads(paths[0].read_text(encoding="utf-8"))
-    assert found["data"] == {"fingerprint": "f", "files": manifest["files"], "hub": None}
+    of_goals = {"mode": "rules", "digest": "d"}
+    assert found["data"] == {"fingerprint": "f", "files": manifest["files"], "hub": None, "goals": of_goals}
     assert found["models"]["reader"]["settings"]["script"] == "c.jsonl"
     assert found["tables"] == {"table2.csv": file_sha256(tmp_path / "table2.csv")}
     assert set(found["prompts"]) == {"table2"}

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.tableworld import (
     EVIDENCE,
+    GOALS,
     KINDS,
     ORIGINS,
     PAPER,
@@ -38,6 +39,7 @@ from lmev2.metrics import TABLE_CATEGORIES, Accuracy, table_row
 from lmev2.tables.database import collect
 from lmev2.tables.export import export_table
 from lmev2.tables.layout import Block, Cell, Column, Layout, layout_markdown, markdown_table, markdown_text
+from lmev2.tables.notes import run_notes
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
@@ -316,3 +318,30 @@ def test_the_csv_keeps_what_markdown_must_escape(tmp_path: Path) -> None:
     assert list(csv.reader(io.StringIO(content)))[1] == ['x|y, "z"', "", "two\nlines"]
     assert 'x\\|y, "z" |   - | two lines |' in (tmp_path / "sub" / "t.md").read_text(encoding="utf-8")
     assert {entry.name for entry in (tmp_path / "sub").iterdir()} == {"t.csv", "t.md", "t.tex"}
+
+
+@pytest.mark.parametrize(
+    ("told", "note"),
+    [
+        ({"changed": 0, "flagged": 0}, None),
+        ({"changed": 3, "flagged": 0}, "Goals: 3 of 9 goals rewritten without their routes (goals/report.csv)."),
+        (
+            {"mode": "model", "changed": 3, "flagged": 1, "origins": {"fallback": 2, "model": 1}},
+            "Goals: 3 of 9 goals rewritten without their routes, 2 by rules because the model's reply was no use; "
+            "1 FLAGGED by the checker (goals/report.csv).",
+        ),
+        (
+            {"mode": "check", "changed": 0, "flagged": 2},
+            "Goals: 9 goals checked for routes, none rewritten; 2 FLAGGED by the checker (goals/report.csv).",
+        ),
+        ({"mode": "check", "changed": 0, "flagged": 0}, None),
+    ],
+)
+def test_notes_tell_how_many_goals_were_changed_or_flagged(
+    tmp_path: Path, told: dict[str, Any], note: str | None
+) -> None:
+    path = make_database(tmp_path, make_run(13, questions=3, methods=1))
+    with duckdb.connect(str(path)) as database:
+        database.execute("UPDATE run SET value = ? WHERE name = 'goals'", [json.dumps({**GOALS, **told})])
+        notes = [text for text in run_notes(database) if "oals" in text]
+    assert notes == ([] if note is None else [note])

@@ -56,5 +56,5 @@ def test_the_pages_queries_run(page: str, database: Path, monkeypatch: pytest.Mo
 
 def test_every_table_file_is_a_rule_and_the_other_way_round(page: str, project: Path) -> None:
     named = set(re.findall(r"^\| `(\w+)` \| .*", page.partition("## Flags")[0], re.MULTILINE))
-    rules = (project / "rules" / "tables.smk").read_text(encoding="utf-8")
+    rules = "".join((project / "rules" / f"{name}.smk").read_text(encoding="utf-8") for name in ("tables", "pilots"))
     assert named == set(re.findall(r"\{RESULTS\}/(\w+)\.tex", rules))

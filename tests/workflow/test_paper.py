@@ -144,6 +144,10 @@ def test_pools_and_contexts_are_the_papers(paper: Config) -> None:
     assert paper.render.mode == RenderSettings().mode == "full"
 
 
+def test_goals_of_the_release_are_only_checked(paper: Config) -> None:
+    assert paper.goals.mode == "check"
+
+
 def test_every_row_searches_as_the_paper_does(paper: Config) -> None:
     rows = {name: paper.methods[name] for name in ROWS}
     assert rows.pop("no_retrieval") == NoneMethod(family="none", label="No retrieval")
@@ -199,6 +203,7 @@ def test_the_jobs_of_the_papers_run(project: Path, tmp_path: Path, tiers: list[s
     once = (
         "prepare_screenshots",
         "ingest_dataset",
+        "apply_goals",
         "select_questions",
         "collect_scores",
         "export_table2",
@@ -212,6 +217,7 @@ def test_the_jobs_of_the_papers_run(project: Path, tmp_path: Path, tiers: list[s
         "export_lafs",
         "export_paper_check",
         "export_table1",
+        "export_statistics",
         "export_table6",
         "plot_table2",
         "plot_frontier",
@@ -219,12 +225,14 @@ def test_the_jobs_of_the_papers_run(project: Path, tmp_path: Path, tiers: list[s
         "plot_evidence",
         "plot_tokens",
         "plot_errors",
+        "plot_statistics",
         "build_report",
         "write_provenance",
         "all",
     )
     assert job_counts(output) == {
         **dict.fromkeys(once, 1),
+        "sanitize_goals": shards,
         "count_tokens": shards,
         "build_raw_state": shards,
         "generate_note": shards,

@@ -51,7 +51,8 @@ def test_a_second_run_in_another_folder_gives_every_table_byte_for_byte(finished
 def test_provenance_names_every_table_of_the_run_with_its_hash(repeated: Pipeline) -> None:
     facts = json.loads((repeated.results / "provenance.json").read_text(encoding="utf-8"))
     tables = {path.name: file_sha256(path) for path in repeated.results.glob("*.csv")}
-    assert facts["tables"] == tables
+    goals = repeated.results / "goals" / "report.csv"
+    assert facts["tables"] == tables | {"goals/report.csv": file_sha256(goals)}
     manifest = json.loads((repeated.results / "data" / "manifest.json").read_text(encoding="utf-8"))
     assert facts["data"]["fingerprint"] == manifest["fingerprint"]
     assert list(facts["settings"]["methods"]) == sorted(METHODS)

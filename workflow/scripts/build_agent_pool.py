@@ -1,5 +1,6 @@
 """Write each trajectory of a shard as the folder that coding agents see, and what manifests tell of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from lmev2.agent.pool import trajectory_entry, write_entries, write_trajectory_folder
@@ -15,7 +16,7 @@ with Job(snakemake) as job, StateStore(Path(snakemake.input.states), Path(snakem
     entries = []
     for number, name in enumerate(names, start=1):
         trajectory = store.trajectory(name)
-        write_trajectory_folder(trajectory, folder)
-        entries.append(trajectory_entry(trajectory))
+        digest = write_trajectory_folder(trajectory, folder)
+        entries.append(replace(trajectory_entry(trajectory), digest=digest))
         report(number, len(names))
     write_entries(entries, Path(snakemake.output.entries))

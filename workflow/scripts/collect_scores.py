@@ -10,6 +10,7 @@ from lmev2.tables.database import collect
 with Job(snakemake) as job:
     manifest = json.loads(Path(snakemake.input.manifest).read_text(encoding="utf-8"))
     sources = {"data": f"{Path(job.spec['data_root']).name}, fingerprint {manifest['fingerprint']}"}
+    sources["goals"] = json.dumps(json.loads(Path(snakemake.input.goals).read_text(encoding="utf-8")))
     sources |= {f"prompt {Path(path).stem}": file_sha256(Path(path)) for path in snakemake.input.prompts}
     collect(
         Path(snakemake.output[0]),

@@ -4,12 +4,8 @@ from pathlib import Path
 
 from lmev2.data.ingest import ingest_dataset
 from lmev2.job import Job
+from lmev2.progress import in_megabytes
 
 with Job(snakemake) as job:
-    report = job.progress("MB")
-    ingest_dataset(
-        job.data_root,
-        Path(snakemake.output.manifest).parent,
-        job.spec["tiers"],
-        progress=lambda done, total: report(done // 1_000_000, total // 1_000_000),
-    )
+    folder = Path(snakemake.output.manifest).parent
+    ingest_dataset(job.data_root, folder, job.spec["tiers"], progress=in_megabytes(job.progress("MB")))

@@ -17,9 +17,12 @@ with Job(snakemake) as job:
     write_provenance(
         target,
         json.loads(snakemake.params.git),
-        json.loads(Path(snakemake.input.manifest).read_text(encoding="utf-8")),
+        *(json.loads(Path(snakemake.input[name]).read_text(encoding="utf-8")) for name in ("manifest", "goals")),
         job.spec,
-        {role: model_facts(job.spec[role], identities.get(role), job.cache) for role in (*CHAT, "embedder")},
+        {
+            **{role: model_facts(job.spec[role], identities.get(role), job.cache) for role in (*CHAT, "embedder")},
+            **{name: model_facts(role, None, job.cache) for name, role in job.spec["pilots"].items()},
+        },
         {
             kind: file_hashes(map(Path, snakemake.input[kind]), target.parent if kind == "tables" else None)
             for kind in ("prompts", "queries", "published", "tables")

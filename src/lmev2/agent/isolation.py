@@ -7,11 +7,12 @@ becomes process 1's child, and the end of process 1 ends everything inside.
 
 A run as root needs three more locks, because to the kernel root inside still is the owner of root's files: ``/proc`` is
 read only (else kernel parameters such as ``core_pattern`` could be set), standard streams are pipes (the files behind
-them could be changed), and device nodes, which Bubblewrap cannot show read only, get their modes back after each
+them could be changed), and device nodes, which Bubblewrap cannot show read only, get their usual modes back after each
 command (:func:`restored_devices`).
 
 What it does not hide: ``/proc/self/mountinfo`` names the mounted folders of this machine, so a sandbox's folder should
-not be called after anything that is a secret. Memory, processor time and the number of processes have no limit.
+not be called after anything that is a secret. Memory, processor time, the number of processes and the disk have no
+limit, but for the size of a file.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ _USR = (
 )
 _ROOTS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC_SHOWN = ("ld.so.cache", "alternatives")
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_DEV = Path("/dev")
+# The nodes that Bubblewrap shows, with their numbers and their mode on every system.
+_DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
+_DEVICE_MODE = 0o666
 _TMPFS_BYTES = 1 << 30
 _SHM_BYTES = 64 << 20
 _PREFLIGHT_S = 60
@@ -244,22 +248,25 @@ def _memory_file(data: bytes) -> Iterator[int]:
 
 @contextlib.contextmanager
 def restored_devices() -> Iterator[None]:
-    """Give device nodes back the modes that they had: root's sandbox can change them, though nothing else of root's."""
+    """Give device nodes their modes again: root's sandbox can change them, though nothing else of root's.
+
+    Not the modes that were seen before: another sandbox may have changed them then.
+    """
     try:
         yield
     finally:
-        for path, mode in _device_modes().items():
-            with contextlib.suppress(OSError):
-                if stat.S_IMODE(path.stat().st_mode) != mode:
-                    path.chmod(mode)
+        if os.geteuid() == 0:
+            for name, numbers in _DEVICES.items():
+                with contextlib.suppress(OSError):
+                    _restore_device(_DEV / name, os.makedev(*numbers))
 
 
-@functools.cache
-def _device_modes() -> dict[Path, int]:
-    if os.geteuid() != 0:
-        return {}
-    devices = (Path("/dev", name) for name in _DEVICES)
-    return {path: stat.S_IMODE(path.stat().st_mode) for path in devices if path.exists()}
+def _restore_device(path: Path, device: int) -> None:
+    """Only where the name stands for what it stands for everywhere."""
+    status = path.lstat()
+    is_usual = stat.S_ISCHR(status.st_mode) and status.st_rdev == device
+    if is_usual and stat.S_IMODE(status.st_mode) != _DEVICE_MODE:
+        path.chmod(_DEVICE_MODE)
 
 
 def _system(python: Interpreter) -> list[str]:

@@ -1,6 +1,7 @@
 """The tools of the agent loop: a shell in the sandbox, a look at an image, and the result, checked at once.
 
-Paths and commands come from a model that has read pages which anybody may have written. Commands run in the sandbox
+Tools run in the event loop of the main thread, which is the one that is told of signals; only the wait for a command
+is in another, so that it can be cut short. Paths and commands come from a model that has read pages which anybody may have written. Commands run in the sandbox
 only; an image is read on this side, so its path is followed to the end and must stay within what the sandbox shows.
 """
 
@@ -11,8 +12,10 @@ import json
 import os
 import posixpath
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from PIL import Image
 from pydantic import BaseModel
 from pydantic_ai import BinaryContent, ModelRetry, Tool, ToolOutput, ToolReturn
 
+from lmev2.agent.in_thread import in_thread
 from lmev2.agent.output import OutputError, read_answer, read_memory, remove_outputs, write_output
 from lmev2.agent.types import ANSWER_FILE, MEMORY_FILE, TRAJECTORIES_FOLDER, Box
 from lmev2.models.text import cut_middle, well_formed
@@ -84,9 +88,10 @@ class Toolbox:
         function = self.write_answer if self._output_file == ANSWER_FILE else self.write_memory
         return ToolOutput(function, name=RESULT_TOOL, max_retries=self._faulty_calls)
 
-    def shell(self, command: str) -> str:
+    async def shell(self, command: str) -> str:
         """Run a command with bash in the sandbox's folder. Nothing keeps running after it: no background processes, no
-        variables, no change of folder.
+        variables, no change of folder. /tmp and the home folder are new for every command: keep files in the sandbox's
+        folder.
 
         Args:
             command: the command line.
@@ -95,10 +100,16 @@ class Toolbox:
         if len(command) > _COMMAND_CHARS or "\0" in command:
             raise ModelRetry(f"a command has at most {_COMMAND_CHARS} characters, none of them null")
         self.commands += 1
-        done = self._box.execute(
-            ["bash", "-c", well_formed(command)],
-            max(min(self._command_s, left), 0.1),
-            output_chars=self._output_chars,
+        stop = threading.Event()
+        done = await in_thread(
+            partial(
+                self._box.execute,
+                ["bash", "-c", well_formed(command)],
+                max(min(self._command_s, left), 0.1),
+                output_chars=self._output_chars,
+                stop=stop,
+            ),
+            stop.set,
         )
         status = (
             f"ended after {done.wall_s:.0f} s, the most it may take"
@@ -112,7 +123,7 @@ class Toolbox:
         ]
         return cut_middle(well_formed("\n".join(filter(None, parts))), self._output_chars)
 
-    def view_image(self, path: str) -> ToolReturn[str]:
+    async def view_image(self, path: str) -> ToolReturn[str]:
         """Look at an image file: the question's image, or a screenshot of a trajectory.
 
         Args:
@@ -124,7 +135,7 @@ class Toolbox:
             raise ModelRetry(f"{cut_middle(well_formed(path), 200)!r}: {error}") from None
         return ToolReturn(f"the image {path}", content=[BinaryContent(data, media_type=kind)])
 
-    def write_memory(self, memory_markdown: str, trajectory_spans: list[SpanArguments]) -> str:
+    async def write_memory(self, memory_markdown: str, trajectory_spans: list[SpanArguments]) -> str:
         """Write memory_module_output.json and finish.
 
         Args:
@@ -144,7 +155,7 @@ class Toolbox:
             raise ModelRetry("these spans name no states and would be dropped: " + "; ".join(lost[:10]))
         return "written"
 
-    def write_answer(self, answer: str) -> str:
+    async def write_answer(self, answer: str) -> str:
         """Write answer.json and finish.
 
         Args:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
-import shutil
 import stat
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from lmev2.agent.removal import remove_at
 from lmev2.agent.types import ANSWER_FILE, MEMORY_FILE
 from lmev2.models.text import well_formed
 
@@ -33,10 +34,16 @@ OutputReason = Literal[
     "too_many_states",
     "no_answer",  # an answer that is still empty
 ]
-DropReason = Literal["wrong_type", "unknown_trajectory", "out_of_range", "reversed", "repeated"]
+DropReason = Literal[
+    "wrong_type", "unknown_trajectory", "out_of_range", "reversed", "repeated", "not_listed", "not_read"
+]
+
+_log = logging.getLogger(__name__)
 
 MAX_BYTES = 1_000_000  # the whole output is prose and indices; screenshots and trees do not belong into it
 _SHOWN_CHARS = 200
+_MAX_SPANS = 1_000  # that are read, besides as many as there may be states
+_MAX_DROPPED = 100  # that are listed one by one
 _EMPTY_ANSWER = {"answer": ""}
 
 
@@ -73,12 +80,15 @@ class DroppedSpan:
     Attributes:
         reason: ``wrong_type``: not an object of an id and two whole numbers; ``unknown_trajectory``: not in this
             haystack; ``out_of_range``: no such state; ``reversed``: ends before it starts; ``repeated``: some or all of
-            its states stand in earlier spans, and only the others are kept.
-        written: the span as the agent wrote it, cut.
+            its states stand in earlier spans, and only the others are kept. ``not_listed``: all further ones that were
+            dropped, for whatever reason; ``not_read``: all beyond the first thousand or so.
+        written: the span as the agent wrote it, cut; of the last two reasons, how many there were.
+        count: spans that this stands for.
     """
 
     reason: DropReason
     written: str
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ class MemoryOutput:
     Attributes:
         markdown: what the agent writes about the evidence; may be empty.
         spans: by importance; no state stands in two of them.
-        dropped: what of the agent's spans is not used, in the agent's order.
+        dropped: what of the agent's spans is not used, in the agent's order; the first hundred one by one.
     """
 
     markdown: str
@@ -105,7 +115,8 @@ def read_memory(folder: Path, states: Mapping[str, int], max_states: int) -> Mem
     """The memory output in a sandbox's folder (paper, Table 11).
 
     Spans that name an unknown trajectory or state are dropped and recorded. A state counts once, where it first stands:
-    a span that repeats states keeps the others, in two pieces if need be. More than ``max_states`` states in what is
+    a span that repeats states keeps the others, in two pieces if need be; spans beyond the first thousand or so are not
+    read. More than ``max_states`` states in what is
     then left make the whole output invalid, since nothing says which of them the agent would give up.
 
     Args:
@@ -124,7 +135,10 @@ def read_memory(folder: Path, states: Mapping[str, int], max_states: int) -> Mem
         raise OutputError(
             "wrong_shape", f"`trajectory_spans` is {_kind(written, value, 'trajectory_spans')}, not a list"
         )
-    spans, dropped = _usable_spans(written, states)
+    most = _MAX_SPANS + max_states
+    spans, dropped = _usable_spans(written[:most], states)
+    if len(written) > most:
+        dropped = (*dropped, _counted("not_read", len(written) - most))
     output = MemoryOutput(well_formed(markdown), spans, dropped)
     if output.states > max_states:
         raise OutputError(
@@ -210,7 +224,10 @@ def _remove(directory: int, name: str) -> bool:
         # Renamed first: that needs no rights inside, which the agent may have taken away.
         aside = f".removed-{uuid.uuid4().hex}"
         os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
-        shutil.rmtree(aside, ignore_errors=True, dir_fd=directory)
+        try:
+            remove_at(directory, aside)
+        except OSError as error:
+            _log.warning("a folder in place of %s could not be removed: %s", name, error)
     return True
 
 
@@ -264,19 +281,34 @@ def _content(descriptor: int, name: str) -> bytes:
 def _usable_spans(written: list[Any], states: Mapping[str, int]) -> tuple[tuple[Span, ...], tuple[DroppedSpan, ...]]:
     spans: list[Span] = []
     dropped: list[DroppedSpan] = []
+    unlisted = 0
     taken: dict[str, set[int]] = {}
+
+    def drop(reason: DropReason, item: object) -> None:
+        nonlocal unlisted
+        if len(dropped) < _MAX_DROPPED:
+            dropped.append(DroppedSpan(reason, _shown(item)))
+        else:
+            unlisted += 1
+
     for item in written:
         span = _parse_span(item, states)
         if not isinstance(span, Span):
-            dropped.append(DroppedSpan(span, _shown(item)))
+            drop(span, item)
             continue
         seen = taken.setdefault(span.trajectory_id, set())
         new = [state for state in range(span.first, span.last + 1) if state not in seen]
         if len(new) < len(span):
-            dropped.append(DroppedSpan("repeated", _shown(item)))
+            drop("repeated", item)
         spans += [Span(span.trajectory_id, first, last) for first, last in _runs(new)]
         seen.update(new)
+    if unlisted:
+        dropped.append(_counted("not_listed", unlisted))
     return tuple(spans), tuple(dropped)
+
+
+def _counted(reason: DropReason, count: int) -> DroppedSpan:
+    return DroppedSpan(reason, f"{count:,} more", count)
 
 
 def _parse_span(item: object, states: Mapping[str, int]) -> Span | DropReason:

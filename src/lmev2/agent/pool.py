@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from typing import Any
 
 from lmev2.agent.types import CONCISE_MANIFEST, FULL_MANIFEST
 from lmev2.data.errors import DataError
-from lmev2.files import replacing
+from lmev2.files import file_sha256, replacing
 from lmev2.trajectory import State, Trajectory
 
 TRAJECTORY_FILE = "trajectory.json"
@@ -36,6 +37,7 @@ class TrajectoryEntry:
         start_url: address at which the run began.
         actions: annotated actions in order, one less than there are states.
         thoughts: what the agent thought when it chose each action; None where nothing was recorded.
+        digest: SHA-256 of the trajectory's files as agents see them; empty before they are written.
     """
 
     trajectory_id: str
@@ -45,6 +47,7 @@ class TrajectoryEntry:
     start_url: str
     actions: tuple[str, ...]
     thoughts: tuple[str | None, ...]
+    digest: str = ""
 
 
 def checked_folder_name(trajectory_id: str) -> str:
@@ -126,7 +129,7 @@ def _read_entry(path: Path, number: int, line: str) -> TrajectoryEntry:
         ) from error
 
 
-def write_trajectory_folder(trajectory: Trajectory, folder: Path) -> None:
+def write_trajectory_folder(trajectory: Trajectory, folder: Path) -> str:
     """Write ``<folder>/<id>/trajectory.json`` and the screenshots beside it, in ``screenshots/``.
 
     Screenshots are hard links to the originals, or copies where the file system has no links to them; they are named
@@ -135,6 +138,9 @@ def write_trajectory_folder(trajectory: Trajectory, folder: Path) -> None:
     Args:
         trajectory: the trajectory.
         folder: the pool; made when it is missing.
+
+    Returns:
+        SHA-256 over names and content of its files, for :attr:`TrajectoryEntry.digest`.
 
     Raises:
         DataError: the id is no safe name of a folder, or a screenshot is missing.
@@ -153,6 +159,10 @@ def write_trajectory_folder(trajectory: Trajectory, folder: Path) -> None:
         }
         text = json.dumps(content, ensure_ascii=False, indent=1)
         (new / TRAJECTORY_FILE).write_text(text + "\n", encoding="utf-8", newline="\n")
+        digest = hashlib.sha256()
+        for path in sorted(path for path in new.rglob("*") if path.is_file()):
+            digest.update(f"{path.relative_to(new)} {file_sha256(path)}\n".encode())
+        return digest.hexdigest()
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import json
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from lmev2.agent.output import OutputError, remove_outputs
-from lmev2.agent.types import Agent, Box, Mount, Task, Usage
+from lmev2.agent.scratch import scratch_folder
+from lmev2.agent.types import Agent, AgentRun, Box, Mount, Task, Usage
 from lmev2.models.cache import CallCache
 from lmev2.models.stopwatch import account, collect
 from lmev2.models.text import well_formed
@@ -27,6 +27,7 @@ from lmev2.models.text import well_formed
 _log = logging.getLogger(__name__)
 _NAMESPACE = "agent"
 _DETAIL_CHARS = 300
+_TRIES = ("attempts", "attempt_s")
 
 Build = Callable[[Path], tuple[Task, Sequence[Mount]]]
 Read = Callable[[Path], dict[str, Any]]
@@ -65,12 +66,14 @@ class AgentResult:
         output: what was read of the output file; None when no attempt left a usable one.
         attempts: in order; the last one left the output.
         wall_s: seconds from the making of the sandbox to the output, as first measured, without waits for an endpoint.
+        isolation: of the sandbox in which the agent worked when it first ran.
         replayed: from the cache.
     """
 
     output: dict[str, Any] | None
     attempts: tuple[Attempt, ...]
     wall_s: float
+    isolation: str
     replayed: bool = False
 
     @property
@@ -84,14 +87,23 @@ class AgentResult:
         return f"no usable output in {len(self.attempts)} attempts: {told}"
 
 
+def agent_identity(settings: Mapping[str, Any], code: str) -> dict[str, Any]:
+    """All that can change what an agent does, besides what it sees: its role's settings and a hash of its code.
+
+    How often and how long it may try is not part of it: what came of an attempt that was good enough stays good.
+    """
+    return {name: value for name, value in settings.items() if name not in _TRIES} | {"code": code}
+
+
 class AgentRunner:
     """Asks an agent, or repeats what it answered before.
 
     Args:
         agent: the agent.
-        identity: all that can change what it does, besides what it sees in the sandbox.
+        identity: all that can change what it does, see :func:`agent_identity`.
         attempts: tries until there is a usable output.
         attempt_s: seconds of one attempt.
+        isolation: of the sandboxes, to be told.
         open_box: makes a sandbox of a folder and its mounts.
         cache: keeps the results.
         check: looks for everything that a run needs; called once, before the first attempt that is really made, so that
@@ -104,6 +116,7 @@ class AgentRunner:
         identity: Mapping[str, Any],
         attempts: int,
         attempt_s: float,
+        isolation: str,
         open_box: Callable[[Path, Sequence[Mount]], Box],
         cache: CallCache,
         check: Callable[[], None],
@@ -111,7 +124,7 @@ class AgentRunner:
         self.agent = agent
         self._check, self._checked = check, False
         self._identity, self._attempts, self._attempt_s = dict(identity), attempts, attempt_s
-        self._open_box, self._cache = open_box, cache
+        self._isolation, self._open_box, self._cache = isolation, open_box, cache
 
     def ask(self, shown: Mapping[str, Any], build: Build, read: Read) -> AgentResult:
         """Build a sandbox and let the agent work in it until ``read`` accepts its output.
@@ -126,12 +139,9 @@ class AgentRunner:
         Raises:
             ModelSetupError: the agent or its sandbox cannot run here.
         """
-        started = time.perf_counter()
-        with (
-            collect() as ledger,
-            tempfile.TemporaryDirectory(prefix="lmev2-agent-", ignore_cleanup_errors=True) as name,
-        ):
-            folder = Path(name) / "sandbox"
+        with collect() as ledger, scratch_folder() as scratch:
+            started = time.perf_counter()
+            folder = scratch / "sandbox"
             folder.mkdir()
             task, mounts = build(folder)
             key = {"agent": self._identity, "shown": dict(shown), "prompt": task.prompt, "files": _digests(folder)}
@@ -146,7 +156,9 @@ class AgentRunner:
                     self._checked = True
                 attempts, output = self._try(self._open_box(folder, mounts), task, read)
                 spent = time.perf_counter() - started
-                result = AgentResult(output, tuple(attempts), max(0.0, spent - ledger.spent_s + ledger.counted_s))
+                result = AgentResult(
+                    output, tuple(attempts), max(0.0, spent - ledger.spent_s + ledger.counted_s), self._isolation
+                )
                 if output is not None:
                     self._cache.put_json(_NAMESPACE, key, _as_json(result))
         return result
@@ -154,8 +166,7 @@ class AgentRunner:
     def _try(self, box: Box, task: Task, read: Read) -> tuple[list[Attempt], dict[str, Any] | None]:
         attempts: list[Attempt] = []
         while len(attempts) < self._attempts:
-            remove_outputs(box.folder)
-            run = self.agent.run(box, task, self._attempt_s)
+            run = self._run(box, task)
             output, fault = None, None
             try:
                 output = read(box.folder)
@@ -167,6 +178,18 @@ class AgentRunner:
             _log.warning("attempt %d of %d: %s", len(attempts), self._attempts, attempts[-1].told())
         return attempts, None
 
+    def _run(self, box: Box, task: Task) -> AgentRun:
+        """One attempt. What the agent did to the sandbox's folder, or to the disk, is a fault of the attempt alone."""
+        began = time.perf_counter()
+        try:
+            remove_outputs(box.folder)
+            return self.agent.run(box, task, self._attempt_s)
+        except (OSError, RecursionError) as error:
+            _log.warning("the sandbox %s cannot be used", box.folder, exc_info=True)
+            words = error.strerror if isinstance(error, OSError) else None
+            detail = f"the sandbox cannot be used: {type(error).__name__}: {words or error}"
+            return AgentRun("crashed", detail, Usage(), 0, time.perf_counter() - began)
+
 
 def write_trace(folder: Path, result: AgentResult) -> None:
     """Keep what an agent did: ``summary.json``, and per attempt ``attempt_N.events.jsonl.gz``; nothing of the haystack.
@@ -175,7 +198,13 @@ def write_trace(folder: Path, result: AgentResult) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     attempts = [{**asdict(one), "events": len(one.events)} for one in result.attempts]
-    summary = {"wall_s": result.wall_s, "usage": asdict(result.usage), "attempts": attempts, "output": result.output}
+    summary = {
+        "wall_s": result.wall_s,
+        "isolation": result.isolation,
+        "usage": asdict(result.usage),
+        "attempts": attempts,
+        "output": result.output,
+    }
     text = json.dumps(summary, indent=1, ensure_ascii=False, sort_keys=True)
     (folder / "summary.json").write_text(well_formed(text) + "\n", encoding="utf-8")
     for number, one in enumerate(result.attempts, start=1):
@@ -197,7 +226,12 @@ def _as_json(result: AgentResult) -> dict[str, Any]:
     attempts = [
         {**asdict(one), "events": base64.b64encode(_packed(one.events)).decode("ascii")} for one in result.attempts
     ]
-    return {"output": result.output, "wall_s": result.wall_s, "attempts": attempts}
+    return {
+        "output": result.output,
+        "wall_s": result.wall_s,
+        "isolation": result.isolation,
+        "attempts": attempts,
+    }
 
 
 def _from_json(value: Mapping[str, Any]) -> AgentResult:
@@ -206,4 +240,4 @@ def _from_json(value: Mapping[str, Any]) -> AgentResult:
         text = gzip.decompress(base64.b64decode(one["events"])).decode()
         events = tuple(json.loads(line) for line in text.split("\n") if line)
         attempts.append(Attempt(**{**one, "usage": Usage(**one["usage"]), "events": events}))
-    return AgentResult(value["output"], tuple(attempts), value["wall_s"], replayed=True)
+    return AgentResult(value["output"], tuple(attempts), value["wall_s"], value["isolation"], replayed=True)

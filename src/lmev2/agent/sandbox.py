@@ -1,5 +1,7 @@
 """A sandbox in which an agent's commands run, with Bubblewrap or without isolation.
 
+The temporary folder and home are new for every command; only the sandbox's folder stays between commands.
+
 Without isolation a command runs as this user in the sandbox's folder, with the same few variables; mounts are symbolic
 links while a command runs. Its end is then best effort: descendants are found by their parents, also those that started
 a session of their own, and orphans by a variable of their environment; a process that kills its supervisor *and* clears
@@ -16,7 +18,6 @@ import secrets
 import signal
 import stat
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ from lmev2.agent.isolation import (
     working_bwrap,
 )
 from lmev2.agent.mountpoints import make_link, make_mount_point, remove_link
+from lmev2.agent.scratch import scratch_folder
 from lmev2.agent.supervise import KeptFile, KeptText, Sink, supervise
 from lmev2.agent.types import Execution, Mount
 from lmev2.models.types import ModelSetupError
@@ -98,6 +100,7 @@ class Sandbox:
         model_port: int | None = None,
         stdout_file: Path | None = None,
         output_chars: int = 100_000,
+        stop: threading.Event | None = None,
     ) -> Execution:
         """See :class:`~lmev2.agent.types.Box`.
 
@@ -136,6 +139,7 @@ class Sandbox:
                     stderr=errors,
                     deadline=began + timeout_s,
                     end=prepared.end,
+                    stop=stop,
                 )
             except OSError as error:
                 if error.errno != errno.E2BIG:
@@ -176,8 +180,7 @@ class Sandbox:
         self, mounts: Sequence[Mount], variables: Mapping[str, str], bridge: tuple[str, str], ready: int
     ) -> Iterator[_Prepared]:
         mark = secrets.token_hex(16)
-        with tempfile.TemporaryDirectory(prefix="lmev2-", ignore_cleanup_errors=True) as name, self._links(mounts):
-            private = Path(name)
+        with scratch_folder() as private, self._links(mounts):
             for part in ("bin", "home", "tmp"):
                 (private / part).mkdir()
             for program in ("python", "python3"):
@@ -191,6 +194,7 @@ class Sandbox:
     def _links(self, mounts: Sequence[Mount]) -> Iterator[None]:
         """Relative mounts as links, while at least one command runs."""
         with self._guard:
+            self.folder.chmod(self._mode)
             self._running += 1
             for mount in mounts:
                 if not mount.target.startswith("/"):
@@ -201,8 +205,12 @@ class Sandbox:
         finally:
             with self._guard:
                 self._running -= 1
+                # A fault here must not take the place of what ended the command, such as a signal to this process.
+                with contextlib.suppress(OSError):
+                    self.folder.chmod(self._mode)
                 while not self._running and self._linked:
-                    remove_link(self.folder, self._linked.pop())
+                    with contextlib.suppress(OSError):
+                        remove_link(self.folder, self._linked.pop())
 
 
 @dataclass(frozen=True)

@@ -6,34 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lmev2.models.settings import ChatSettings
-from lmev2.settings import Settings
+from lmev2.models.settings import ChatSettings, PriceSettings
 
 AgentName = Literal["search", "loop", "codex"]
-
-
-class PriceSettings(Settings):
-    """Price of a million tokens; all null: costs stay unknown. Cached input tokens cost ``cached_input``, all others
-    ``input``.
-
-    Attributes:
-        currency: for the heading of the table.
-    """
-
-    input: Annotated[float, Field(ge=0)] | None = None
-    cached_input: Annotated[float, Field(ge=0)] | None = None
-    output: Annotated[float, Field(ge=0)] | None = None
-    currency: str = "USD"
-
-    @model_validator(mode="after")
-    def _all_or_none(self) -> Self:
-        if len({value is None for value in (self.input, self.cached_input, self.output)}) > 1:
-            raise ValueError("a price needs input, cached_input and output; set all three, or none")
-        return self
-
-    def known(self) -> bool:
-        """Whether there is a price."""
-        return self.input is not None
 
 
 class AgentSettings(ChatSettings):

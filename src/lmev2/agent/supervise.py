@@ -7,8 +7,10 @@ import contextlib
 import os
 import selectors
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -79,8 +81,9 @@ def supervise(
     stderr: Sink,
     deadline: float,
     end: Callable[[subprocess.Popen[bytes]], None],
+    stop: threading.Event | None = None,
 ) -> int | None:
-    """Run a process in a session of its own until it ends or the time runs out.
+    """Run a process in a session of its own until it ends, the time runs out, or it is told to stop.
 
     Whatever happens here, an interrupt by the keyboard included, ``end`` is called before this returns or raises.
 
@@ -91,9 +94,11 @@ def supervise(
         stdout, stderr: take what it prints.
         deadline: as by ``time.monotonic()``.
         end: ends the process with everything that it started, and waits for that; also called after it ended by itself.
+        stop: looked at all the time; only the main thread is told of signals, so another one that runs a process needs
+            to be told.
 
     Returns:
-        its exit code; None when the time ran out.
+        its exit code; None when the time ran out or it was told to stop.
     """
     process = subprocess.Popen(
         list(command),
@@ -111,7 +116,7 @@ def supervise(
     try:
         for stream in streams:
             os.set_blocking(stream.fileno(), False)
-        in_time = _exchange(process, stdin, stdout, stderr, deadline)
+        in_time = _exchange(process, stdin, stdout, stderr, _Limit(deadline, stop))
         end(process)
         for stream, sink in ((process.stdout, stdout), (process.stderr, stderr)):
             _drain(stream, sink)
@@ -125,7 +130,21 @@ def supervise(
                 stream.close()
 
 
-def _exchange(process: subprocess.Popen[bytes], stdin: bytes, stdout: Sink, stderr: Sink, deadline: float) -> bool:
+@dataclass(frozen=True)
+class _Limit:
+    """When to end a process that has not ended."""
+
+    deadline: float
+    stop: threading.Event | None
+
+    def wait_s(self) -> float:
+        """Seconds until the next look; 0 when it is time."""
+        if self.stop is not None and self.stop.is_set():
+            return 0
+        return max(min(self.deadline - time.monotonic(), _POLL_S), 0)
+
+
+def _exchange(process: subprocess.Popen[bytes], stdin: bytes, stdout: Sink, stderr: Sink, limit: _Limit) -> bool:
     """Feed and read the process until it has ended; whether it did so in time."""
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     left = memoryview(stdin)
@@ -137,8 +156,8 @@ def _exchange(process: subprocess.Popen[bytes], stdin: bytes, stdout: Sink, stde
         else:
             process.stdin.close()
         while any(key.data is not None for key in selector.get_map().values()):
-            wait = min(deadline - time.monotonic(), _POLL_S)
-            if wait <= 0:
+            wait = limit.wait_s()
+            if not wait:
                 return False
             for key, _ in selector.select(wait):
                 if key.data is None:
@@ -150,10 +169,12 @@ def _exchange(process: subprocess.Popen[bytes], stdin: bytes, stdout: Sink, stde
                     selector.unregister(key.fileobj)
             if process.poll() is not None:
                 return True
-    try:
-        process.wait(max(deadline - time.monotonic(), 0))
-    except subprocess.TimeoutExpired:
-        return False
+    while process.poll() is None:
+        wait = limit.wait_s()
+        if not wait:
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(wait)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +85,8 @@ class Execution:
 class Box(Protocol):
     """A sandbox: a folder that an agent may write to, shown to commands together with read-only mounts and little else.
 
+    It is all that stays between commands: the temporary folder and home are new for every command.
+
     Attributes:
         folder: the sandbox's folder on this machine.
         inside: the same folder as commands see it.
@@ -95,8 +98,8 @@ class Box(Protocol):
     mounts: Sequence[Mount]
 
     def path_inside(self, mount: Mount) -> str:
-        """Where commands find what a mount shows: its target, as an absolute path; without isolation, an absolute target
-        is not possible and this is the source itself. Commands name mounted programs and files by this path only."""
+        """Where commands find what a mount shows: its target, as an absolute path; without isolation an absolute target
+        is not possible, and this is the source itself. Commands name mounted programs and files by this path only."""
         ...
 
     def execute(
@@ -111,6 +114,7 @@ class Box(Protocol):
         model_port: int | None = None,
         stdout_file: Path | None = None,
         output_chars: int = 100_000,
+        stop: threading.Event | None = None,
     ) -> Execution:
         """Run a command in the sandbox's folder and end all that it started.
 
@@ -125,6 +129,7 @@ class Box(Protocol):
             model_port: that port.
             stdout_file: write standard output there as it comes, whole; ``Execution.stdout`` is then empty.
             output_chars: at most so many characters of each output are kept.
+            stop: when another thread sets it, everything is ended as if the time had run out.
 
         Raises:
             ModelSetupError: the sandbox itself cannot be made here.
@@ -156,7 +161,7 @@ class AgentRun:
             on.
         detail: why, where it did not finish; no addresses with keys, no keys.
         usage: of its model calls.
-        commands: shell commands that it started.
+        commands: programs and shell commands that it started.
         wall_s: seconds.
         events: what it did, in order, as JSON objects; kept as the trace.
     """

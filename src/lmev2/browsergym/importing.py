@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from lmev2.browsergym.agentlab import STEP_GLOB, SUMMARY_FILE, read_agentlab_run
 from lmev2.browsergym.neutral import RUN_FILE, STEPS_FOLDER, read_neutral_run
+from lmev2.browsergym.private_task import with_private_task
 from lmev2.browsergym.run import Run, RunFault, run_id, screenshot_path, trajectory_object
 from lmev2.data.check import RootCheck, needed_files
 from lmev2.data.errors import PROBLEM_LIMIT, DataError, Problems
@@ -99,12 +100,12 @@ def _is_neutral(folder: Path) -> bool:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run folder of either kind.
+    """Read a run folder of either kind, with the goal that its first page tells where it is a private task.
 
     Raises:
         RunFault: it cannot be taken in; says why.
     """
-    return read_neutral_run(folder) if _is_neutral(folder) else read_agentlab_run(folder)
+    return with_private_task(read_neutral_run(folder) if _is_neutral(folder) else read_agentlab_run(folder))
 
 
 def import_runs(

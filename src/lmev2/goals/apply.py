@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -16,10 +19,24 @@ from lmev2.files import replacing
 from lmev2.goals.trees import rewrite_tree
 from lmev2.rows import TRAJECTORY, read_rows, write_rows
 
+Row = Mapping[str, Any]
+
+
+class Applied(NamedTuple):
+    """What the sanitised goals changed in the tables.
+
+    Attributes:
+        copies: copies of goals that were rewritten in trees.
+        digest: SHA-256 of the goals, trees and annotated actions that differ from the ingested ones; None if none does.
+    """
+
+    copies: int
+    digest: str | None
+
 
 def apply_goals(
-    trajectories: Path, states: Path, goals: Iterable[Mapping[str, Any]], new_trajectories: Path, new_states: Path
-) -> int:
+    trajectories: Path, states: Path, goals: Sequence[Row], new_trajectories: Path, new_states: Path
+) -> Applied:
     """Write both tables anew with the sanitised goals, and with copies of the goals in the states' trees rewritten.
 
     Actions are annotated again where a tree changed, since annotations quote it. Where no goal changed, the files are
@@ -29,9 +46,6 @@ def apply_goals(
         trajectories, states: the ingested tables.
         goals: a row per trajectory, with ``trajectory_id``, ``goal`` and ``sanitized``.
         new_trajectories, new_states: the tables to write.
-
-    Returns:
-        the number of copies rewritten.
 
     Raises:
         DataError: the goals are not those of the trajectories.
@@ -46,21 +60,52 @@ def apply_goals(
     if not changed:
         _copy(trajectories, new_trajectories)
         _copy(states, new_states)
-        return 0
+        return Applied(0, None)
     write_rows(new_trajectories, TRAJECTORY, ({**row, "goal": found[row["trajectory_id"]][1]} for row in rows))
     return _write_states(states, new_states, changed)
 
 
-def _write_states(states: Path, new_states: Path, changed: Mapping[str, tuple[str, str]]) -> int:
+def summary(mode: str, goals: Sequence[Row], applied: Applied) -> dict[str, Any]:
+    """What was done to the goals of a data root, in numbers.
+
+    Args:
+        mode: ``rules``, ``model`` or ``check``.
+        goals: rows of all trajectories.
+        applied: what :func:`apply_goals` returned.
+
+    Returns:
+        ``mode``; ``goals``, ``changed``, ``unchanged`` and ``flagged``: numbers of goals; ``origins``: numbers by
+        origin; ``copies`` and ``digest`` of what was changed.
+    """
+    changed = sum(row["goal"] != row["sanitized"] for row in goals)
+    return {
+        "mode": mode,
+        "goals": len(goals),
+        "changed": changed,
+        "unchanged": len(goals) - changed,
+        "flagged": sum(row["flags"] != "[]" for row in goals),
+        "origins": dict(sorted(Counter(row["origin"] for row in goals).items())),
+        **applied._asdict(),
+    }
+
+
+def _write_states(states: Path, new_states: Path, changed: Mapping[str, tuple[str, str]]) -> Applied:
     copies = 0
+    new: dict[str, list[Any]] = {name: [sanitized] for name, (_, sanitized) in changed.items()}
     with replacing(new_states) as temporary, pq.ParquetFile(states) as file, StateWriter(temporary) as writer:
         for group in range(file.num_row_groups):
             rows = file.read_row_group(group).to_pylist()
-            texts = changed.get(rows[0]["trajectory_id"])
-            if texts is not None:
-                copies += _rewrite(rows, *texts)
+            name = rows[0]["trajectory_id"]
+            if name in changed and (count := _rewrite(rows, *changed[name])):
+                copies += count
+                new[name] += [[row["tree"], row["action_annotated"]] for row in rows]
+                new[name] = [_digest(new[name])]  # not the trees themselves, which are large
             writer.write(rows)
-    return copies
+    return Applied(copies, _digest(sorted(new.items())))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def _rewrite(rows: list[dict[str, Any]], goal: str, sanitized: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pydantic
 
 from lmev2.goals.check import check, names_route
-from lmev2.goals.sanitize import Origin, Sanitized, sanitize
+from lmev2.goals.sanitize import Origin, Sanitized, sanitize_by_rules
 from lmev2.models.types import ChatRequest
 from lmev2.pools.controller import Controller, Written, ask, write_all
 from lmev2.progress import Report
@@ -45,24 +45,21 @@ def goal_request(goal: str, values: Sequence[str], controller: Controller) -> Ch
     return controller.request(controller.prompt.render_messages(goal=goal, values=listed))
 
 
-def sanitize_all(goals: Sequence[tuple[str, str]], controller: Controller | None, report: Report) -> list[Sanitized]:
-    """Many goals, by rules or by a model.
+def sanitize_by_model(goals: Sequence[tuple[str, str]], controller: Controller, report: Report) -> list[Sanitized]:
+    """Many goals, by a model.
 
     A goal that names no route is not shown to the model. A reply that the checker objects to is no use: the rules'
     result stands in for it, with the origin ``fallback``.
 
     Args:
         goals: goals with their domains.
-        controller: the model; None for rules.
-        report: progress callback, in goals.
+        controller: the model, with the prompt.
+        report: progress callback, in goals that name a route.
 
     Raises:
         TooManyErrors: more calls than ``controller.allow`` got no reply.
     """
-    results = [sanitize(goal, domain) for goal, domain in goals]
-    if controller is None:
-        report(len(goals), len(goals))
-        return results
+    results = sanitize_by_rules(goals)
     texts = [goal for goal, _ in goals]
     asked = [number for number, goal in enumerate(texts) if results[number].text != goal or names_route(goal)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,6 +59,16 @@ def judge(goal: str, rewritten: Rewritten) -> Sanitized:
         tuple(flags),
         "unchanged" if rewritten.text == goal else "rules",
     )
+
+
+def sanitize_by_rules(goals: Sequence[tuple[str, str]]) -> list[Sanitized]:
+    """Many goals with their domains, by :func:`sanitize`."""
+    return [sanitize(goal, domain) for goal, domain in goals]
+
+
+def check_only(goals: Sequence[tuple[str, str]]) -> list[Sanitized]:
+    """Many goals with their domains, by :func:`only_check`."""
+    return [only_check(goal) for goal, _ in goals]
 
 
 def only_check(goal: str) -> Sanitized:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,9 @@ import pyarrow as pa
 
 from lmev2.data.store import StateStore
 from lmev2.files import replacing
-from lmev2.goals.model import sanitize_all
-from lmev2.goals.sanitize import Sanitized, only_check
+from lmev2.goals.sanitize import Sanitized
 from lmev2.goals.trees import rewrite_tree
 from lmev2.models.text import well_formed
-from lmev2.pools.controller import Controller
-from lmev2.progress import Report
 
 _STR, _INT = pa.string(), pa.int32()
 
@@ -42,27 +39,19 @@ REPORT_COLUMNS = (
 )  # fmt: skip
 _SEPARATOR = " | "
 
+# Goals with their domains to what becomes of them. Rules know nothing of models: their jobs depend on no model's code.
+SanitizeAll = Callable[[Sequence[tuple[str, str]]], Sequence[Sanitized]]
 
-def goal_rows(
-    names: Sequence[str], store: StateStore, controller: Controller | None, rewrite: bool, report: Report
-) -> list[dict[str, Any]]:
+
+def goal_rows(names: Sequence[str], store: StateStore, sanitize_all: SanitizeAll) -> list[dict[str, Any]]:
     """Rows of the trajectories' goals, in order.
 
     Args:
         names: trajectory ids.
-        controller: the model that rewrites; None for rules.
-        rewrite: false for data that is sanitised already: goals are checked, and nothing changes.
-        report: progress callback, in goals.
-
-    Raises:
-        TooManyErrors: more calls than ``controller.allow`` got no reply.
+        sanitize_all: makes the results of all goals, in order.
     """
     facts = [store.facts(name) for name in names]
-    if rewrite:
-        results = sanitize_all([(one["goal"], one["domain"]) for one in facts], controller, report)
-    else:
-        results = [only_check(one["goal"]) for one in facts]
-        report(len(names), len(names))
+    results = sanitize_all([(one["goal"], one["domain"]) for one in facts])
     return [
         _row(name, one, result, _copies(store, name, one["goal"], result.text))
         for name, one, result in zip(names, facts, results, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from lmev2.agent.instruction import AgentPrompts
 from lmev2.agent.output import Span, read_memory
 from lmev2.agent.package import build_package
-from lmev2.agent.pool import TrajectoryEntry
+from lmev2.agent.pool import TrajectoryEntry, read_entries
 from lmev2.agent.runner import AgentResult, AgentRunner
 from lmev2.agent.types import Mount, PartName, Task
 from lmev2.data.store import StateStore
@@ -35,6 +35,17 @@ class Files:
     entries: Mapping[str, TrajectoryEntry]
     prompts: AgentPrompts
 
+    @staticmethod
+    def of_pool(shards: Iterable[str | Path], entries: Iterable[str | Path], prompts: AgentPrompts) -> Files:
+        """What the pool of trajectory files holds: per shard a folder of folders, and a file of entries."""
+        known = {name: one for file in entries for name, one in read_entries(Path(file)).items()}
+        return Files({path.name: path.absolute() for shard in shards for path in Path(shard).iterdir()}, known, prompts)
+
+    def shown(self, trajectory_ids: Iterable[str]) -> dict[str, Any]:
+        """What stands behind a sandbox's mounts, for the key of a kept result: every trajectory and what its files
+        hold."""
+        return {"trajectories": [[name, self.entries[name].digest] for name in trajectory_ids]}
+
 
 class AgentMemory:
     """A coding agent that is asked once per question, in a sandbox of its own.
@@ -46,7 +57,6 @@ class AgentMemory:
         files: what sandboxes are made of.
         store: the states that the spans name.
         render: how the context is written out.
-        data: identity of the ingested data.
         observe: is told of every result, also of one without an output, as soon as it is there.
     """
 
@@ -58,11 +68,10 @@ class AgentMemory:
         files: Files,
         store: StateStore,
         render: RenderSettings,
-        data: str,
         observe: Callable[[MemoryQuery, AgentResult], None],
     ):
         self._runner, self._parts, self._max_states = runner, tuple(parts), max_states
-        self._files, self._store, self._render, self._data = files, store, render, data
+        self._files, self._store, self._render = files, store, render
         self._observe = observe
 
     def prepare(self, haystack: tuple[str, ...]) -> None:
@@ -93,8 +102,7 @@ class AgentMemory:
             states = {name: self._files.entries[name].states for name in query.haystack}
             return asdict(read_memory(folder, states, self._max_states))
 
-        shown = {"haystack": list(query.haystack), "data": self._data}
-        result = self._runner.ask(shown, build, read)
+        result = self._runner.ask(self._files.shown(query.haystack), build, read)
         self._observe(query, result)
         if result.output is None:
             raise ModelCallError("memory_error", result.fault())
@@ -105,8 +113,8 @@ class AgentMemory:
 
 def run_row(result: AgentResult, agent: str, model: str, question_id: str, method: str, tier: str) -> dict[str, Any]:
     """What an agent did for a question, as a row of the contract of agent runs."""
-    spans = result.output["spans"] if result.output else []
-    dropped = result.output["dropped"] if result.output else []
+    output = result.output or {}
+    spans, dropped = output.get("spans", []), output.get("dropped", [])  # none where it was asked for an answer
     usage = result.usage
     return {
         "question_id": question_id,
@@ -126,6 +134,7 @@ def run_row(result: AgentResult, agent: str, model: str, question_id: str, metho
         "spans": len(spans),
         "states": sum(one["last"] - one["first"] + 1 for one in spans),
         "spans_dropped": len(dropped),
+        "isolation": result.isolation,
         "replayed": result.replayed,
         "fault": None if result.output is not None else result.fault(),
         "dropped": json.dumps(dropped, ensure_ascii=False) if dropped else None,

@@ -72,19 +72,10 @@ class Recorder:
         return [self._rows[name] for name in self._order if name in self._rows]
 
 
-def open_memory(
-    agent: Agent,
-    settings: AgentSettings,
-    spec: Mapping[str, Any],
-    files: Files,
-    store: StateStore,
-    data: str,
-    cache: CallCache,
-    identity: Mapping[str, Any],
-    recorder: Recorder,
-    private: Sequence[Path],
-) -> AgentMemory:
-    """The memory of a job.
+def open_runner(
+    agent: Agent, settings: AgentSettings, identity: Mapping[str, Any], cache: CallCache, private: Sequence[Path]
+) -> AgentRunner:
+    """What asks the agent.
 
     Args:
         identity: all that can change what the agent does, besides what it sees.
@@ -98,14 +89,35 @@ def open_memory(
     def open_box(folder: Path, mounts: Sequence[Mount]) -> Sandbox:
         return Sandbox(folder, settings.isolation, mounts)
 
-    runner = AgentRunner(agent, identity, settings.attempts, settings.attempt_s, open_box, cache, check)
+    return AgentRunner(
+        agent, identity, settings.attempts, settings.attempt_s, settings.isolation, open_box, cache, check
+    )
+
+
+def open_memory(
+    agent: Agent,
+    settings: AgentSettings,
+    spec: Mapping[str, Any],
+    files: Files,
+    store: StateStore,
+    cache: CallCache,
+    identity: Mapping[str, Any],
+    recorder: Recorder,
+    private: Sequence[Path],
+) -> AgentMemory:
+    """The memory of a job.
+
+    Args:
+        identity: all that can change what the agent does, besides what it sees.
+        private: files and folders that no agent may see.
+    """
+
     return AgentMemory(
-        runner,
+        open_runner(agent, settings, identity, cache, private),
         spec["method"]["parts"],
         settings.max_states,
         files,
         store,
         RenderSettings.model_validate(spec["render"]),
-        data,
         recorder.observe,
     )

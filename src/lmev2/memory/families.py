@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,35 @@ class Tools:
     embedder: Callable[[], EmbeddingBackend]
     controller: Callable[[], Controller | None]
     path: Callable[[str], str]
+
+
+def open_indexes(folders: Iterable[str | Path], manifests: Iterable[str | Path]) -> dict[str, PoolIndex]:
+    """Open indexes by table, which their folders are named after.
+
+    Args:
+        folders: LanceDB folders.
+        manifests: of the indexes, in the same order.
+
+    Raises:
+        PoolIndexError: an index is missing or cannot be read.
+    """
+    return {
+        Path(folder).stem: PoolIndex(Path(folder), Path(manifest))
+        for folder, manifest in zip(folders, manifests, strict=True)
+    }
+
+
+def open_controller(
+    settings: ControllerSettings, make: Callable[[ControllerSettings], ChatBackend], prompts: Mapping[str, Prompt]
+) -> Controller | None:
+    """The controller's model; None where the controller is rules.
+
+    Args:
+        settings: of the role.
+        make: makes the model.
+        prompts: of the queries, by name.
+    """
+    return None if settings.backend == "rules" else Controller(make(settings), settings, prompts)
 
 
 def open_memory(spec: Mapping[str, Any], tools: Tools) -> Memory:

@@ -20,6 +20,7 @@ from lmev2.models.text import well_formed
 from lmev2.models.types import ModelCallError
 from lmev2.progress import Report
 from lmev2.prompts import Prompt
+from lmev2.rows import HAYSTACK, read_rows
 from lmev2.shards import in_shard
 
 Row = Mapping[str, Any]
@@ -67,7 +68,8 @@ def query_rows(
                 with collect() as call:
                     context = memory.query(query)
             except ModelCallError as error:
-                row |= {"error": "memory_error", "error_detail": str(error)}
+                detail = error.detail if error.kind == "memory_error" else str(error)
+                row |= {"error": "memory_error", "error_detail": detail}
             else:
                 latency, replayed = _first_latency(call.honest_s, query, spec, digests, cache)
                 row |= _found(context) | {"latency_s": latency, "replayed": replayed}
@@ -99,9 +101,26 @@ def questions_of_shard(
     return [question for question in questions if in_shard(identifier(question), shard)]
 
 
-def data_digest(manifest: Path) -> dict[str, str]:
-    """The identity of the ingested data, from its manifest: what stands behind the ids of a haystack."""
-    return {"data": json.loads(manifest.read_text(encoding="utf-8"))["fingerprint"]}
+def data_digest(manifest: Path, goals: Path) -> dict[str, str]:
+    """The identity of the data that a memory reads: what stands behind the ids of a haystack.
+
+    Args:
+        manifest: of the ingested data.
+        goals: summary of what goal sanitisation changed in them. Where it changed nothing, the identity is that of the
+            ingested data, however it was found out.
+    """
+    data: str = json.loads(manifest.read_text(encoding="utf-8"))["fingerprint"]
+    changed = json.loads(goals.read_text(encoding="utf-8"))["digest"]
+    return {"data": data if changed is None else hashlib.sha256(f"{data} {changed}".encode()).hexdigest()}
+
+
+def haystacks_of_tier(file: str | Path, tier: str) -> dict[str, list[str]]:
+    """Trajectory ids in haystack order, by question id.
+
+    Raises:
+        RowError: the file does not keep the contract of haystacks.
+    """
+    return {row["question_id"]: row["trajectory_ids"] for row in read_rows(file, HAYSTACK) if row["tier"] == tier}
 
 
 def haystack_digest(haystack: Sequence[str]) -> str:

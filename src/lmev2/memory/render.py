@@ -8,7 +8,7 @@ showing either, as a note does, so it names none: with a reader that sees no ima
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lmev2.index import Hit
 from lmev2.memory.base import ContextItem
@@ -87,9 +87,14 @@ def render_slice(
 def note_body(hit: Hit, question: str, settings: RenderSettings) -> str:
     """Title, description and content of a note; in focused rendering the title and the bullets that bear on the
     question."""
-    title, content = str(hit.payload["title"]), str(hit.payload["content"])
+    return note_text(hit.payload, question, settings)
+
+
+def note_text(payload: Mapping[str, object], question: str, settings: RenderSettings) -> str:
+    """The same of the note's fields."""
+    title, content = str(payload["title"]), str(payload["content"])
     if settings.mode == "full":
-        return f"Title: {title}\nDescription: {hit.payload['description']}\n{content}"
+        return f"Title: {title}\nDescription: {payload['description']}\n{content}"
     return f"{title}\n{focus_bullets(question, content, settings.note_chars)}"
 
 
@@ -170,7 +175,7 @@ def focused_states(
     trajectory: Trajectory, query: str, states: Sequence[State], settings: RenderSettings, seen: set[str]
 ) -> tuple[str, list[int]]:
     """Goal and excerpts of states, as much as ``slice_chars`` allows, and the states that are shown."""
-    goal = f"Goal: {_short(trajectory.goal, _GOAL_CHARS)}"
+    goal = goal_line(trajectory)
     blocks = [] if goal in seen else [goal]
     seen.add(goal)
     shown = []
@@ -184,6 +189,11 @@ def focused_states(
         blocks.append(f"[State {state.state_index}{action}]\n{excerpt}")
         shown.append(state.state_index)
     return "\n".join(blocks), shown
+
+
+def goal_line(trajectory: Trajectory) -> str:
+    """The goal as focused rendering shows it, once in a context."""
+    return f"Goal: {_short(trajectory.goal, _GOAL_CHARS)}"
 
 
 def _short_action(action: str | None, annotated: str) -> str:

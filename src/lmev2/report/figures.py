@@ -97,18 +97,28 @@ def tier_name(tier: str) -> str:
 
 
 def plot(database: Path, query: str, draw: Callable[[Sequence[Row]], Figure], png: Path, pdf: Path) -> None:
-    """Draw the rows of a query over the run's database and write the figure.
-
-    A character that the font lacks is drawn as a box, and the log says which and in what text: with another font, the
-    figure would depend on what is installed.
+    """Draw the rows of a query over the run's database and write the figure; see :func:`write_figure`.
 
     Args:
         database: the run's DuckDB file.
         query: the figure's SQL.
         draw: makes the figure.
+        png, pdf: the files to write.
+    """
+    write_figure(fetch(database, query), draw, png, pdf)
+
+
+def write_figure(rows: Sequence[Row], draw: Callable[[Sequence[Row]], Figure], png: Path, pdf: Path) -> None:
+    """Draw rows and write the figure.
+
+    A character that the font lacks is drawn as a box, and the log says which and in what text: with another font, the
+    figure would depend on what is installed.
+
+    Args:
+        rows: what is drawn.
+        draw: makes the figure.
         png, pdf: the files to write; equal rows give equal bytes.
     """
-    rows = fetch(database, query)
     with drawing(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # told below, with the text
         figure = draw(rows)
@@ -122,11 +132,16 @@ def plot(database: Path, query: str, draw: Callable[[Sequence[Row]], Figure], pn
 
 
 def fetch(database: Path, query: str) -> list[Row]:
-    """Rows of a query by column name; what is not a number is None, in lists left out."""
+    """Rows of a query over a database file, see :func:`fetch_rows`."""
     with duckdb.connect(str(database), read_only=True) as connection:
-        result = connection.execute(query)
-        names = [column[0] for column in result.description or []]
-        return [{name: _clean(value) for name, value in zip(names, row, strict=True)} for row in result.fetchall()]
+        return fetch_rows(connection, query)
+
+
+def fetch_rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[Row]:
+    """Rows of a query by column name; what is not a number is None, in lists left out."""
+    result = connection.execute(query)
+    names = [column[0] for column in result.description or []]
+    return [{name: _clean(value) for name, value in zip(names, row, strict=True)} for row in result.fetchall()]
 
 
 def _clean(value: Any) -> Any:

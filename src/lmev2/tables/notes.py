@@ -12,14 +12,16 @@ RULE_AGENT: Final = "search"  # the coding agent that works without a model
 
 
 def run_notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Notes of every table: models, remarks, rows of rules, data, what was not made at once, questions, failed rows."""
+    """Notes of every table: models, remarks, rows of rules, data and their goals, what was not made at once, questions,
+    failed rows."""
     models = connection.execute("SELECT role, model FROM models ORDER BY role DESC").fetchall()
     notes = [", ".join(f"{role}: {model}" for role, model in models) + "."]
     run = dict(connection.execute("SELECT name, value FROM run").fetchall())
     remarks = json.loads(run["run"])["notes"]
     notes += [remarks[model] for role, model in models if role == "reader" and model in remarks]
-    notes += _ruled_agents(connection)
+    notes += agent_notes(connection)
     notes.append(f"Data: {run['data']}. All settings and hashes: tables run and models of metrics.duckdb.")
+    notes += _goals(json.loads(run["goals"]))
     notes += _made_otherwise(connection)
     total = connection.execute("SELECT count(*) FROM questions").fetchone()
     notes.append(f"{total[0] if total else 0} questions per method and tier.")
@@ -103,6 +105,20 @@ NOTES: Mapping[str, Callable[[duckdb.DuckDBPyConnection], Sequence[str]]] = {
 }
 
 
+def _goals(summary: Mapping[str, Any]) -> list[str]:
+    """A note on goals that were rewritten, or that the checker objects to."""
+    fallback = summary["origins"].get("fallback", 0)
+    if not (summary["changed"] or summary["flagged"] or fallback):
+        return []
+    text = f"{summary['changed']} of {summary['goals']} goals rewritten without their routes"
+    if summary["mode"] == "check":
+        text = f"{summary['goals']} goals checked for routes, none rewritten"
+    if fallback:
+        text += f", {fallback} by rules because the model's reply was no use"
+    flagged = f"; {summary['flagged']} FLAGGED by the checker" if summary["flagged"] else ""
+    return [f"Goals: {text}{flagged} (goals/report.csv)."]
+
+
 def _imported(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """A note on each imported run: its models, and how far its questions are those of this run."""
     notes = []
@@ -117,6 +133,22 @@ def _imported(connection: duckdb.DuckDBPyConnection) -> list[str]:
         if empty:
             text += f"; {empty} scored rows have an empty reply, which may stand for a failed call"
         notes.append(f"{text}{'' if told else '; its items do not tell their states, so evidence is unknown'}.")
+    return notes
+
+
+def agent_notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """What everybody must know of the rows of coding agents: whether no model made them, and whether an agent worked
+    without isolation."""
+    notes = _ruled_agents(connection)
+    bare = connection.execute(
+        "SELECT count(*), string_agg(DISTINCT label, ', ' ORDER BY label) FROM agent_runs JOIN methods USING (method) "
+        "WHERE isolation = 'none'"
+    ).fetchone()
+    if bare and bare[0]:
+        notes.append(
+            f"Without isolation: {bare[0]} rows of {bare[1]}. Their agent could read and change whatever the user can, "
+            "the reference answers included."
+        )
     return notes
 
 

@@ -52,6 +52,7 @@ def write_methods(site: Site, run: Run) -> None:
             title=method.label,
             method=method,
             rows=[accuracies[method.name, cell.tier] for cell in cells],
+            remarks=run.agent_remarks if method.family == "agent" else [],
             latencies=[row for row in run.latencies if row["method"] == method.name],
             shares=run.shares(method.name),
             scorers=run.scorers(method.name),

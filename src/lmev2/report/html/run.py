@@ -12,6 +12,7 @@ from typing import Any, Final
 import duckdb
 
 from lmev2.report.html.site import slug
+from lmev2.tables.notes import agent_notes
 from lmev2.tables.statistics import POOLS
 
 Row = dict[str, Any]
@@ -112,9 +113,15 @@ class Run:
 
     @cached_property
     def remarks(self) -> list[str]:
-        """Remarks of the configuration on the reader in use."""
+        """Remarks of the configuration on the reader in use, and what must be known of coding agents."""
         notes = json.loads(self.facts.get("run", "{}")).get("notes", {})
-        return [notes[row["model"]] for row in self.models if row["role"] == "reader" and row["model"] in notes]
+        reader = [notes[row["model"]] for row in self.models if row["role"] == "reader" and row["model"] in notes]
+        return reader + self.agent_remarks
+
+    @cached_property
+    def agent_remarks(self) -> list[str]:
+        """What must be known of the rows of coding agents."""
+        return agent_notes(self._database)
 
     @cached_property
     def settings(self) -> dict[str, Any]:

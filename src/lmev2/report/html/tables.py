@@ -21,7 +21,13 @@ _TABLES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "agents": (
         "Coding agents: work and cost",
-        "Means over questions. Failed: no usable output in all attempts. Costs only where the configuration has a price.",
+        "Means over questions. Failed: no usable output in all attempts. Costs only where the configuration has a "
+        "price.",
+    ),
+    "statistics": (
+        "Statistics of the data",
+        "Of all questions of the data root, by tier and domain. A trajectory counts once however many haystacks "
+        "name it.",
     ),
     "paper_check": ("Our numbers beside the published ones", "Differences to the paper’s Table 2, row by row."),
 }
@@ -32,6 +38,7 @@ _FIGURES: Final[Mapping[str, str]] = {
     "evidence": "Evidence coverage against accuracy",
     "tokens": "Context tokens per method",
     "errors": "Errors by kind",
+    "statistics": "The data by domain: haystacks, trajectories, trees, and questions by type",
 }
 
 
