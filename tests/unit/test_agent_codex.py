@@ -189,9 +189,7 @@ def test_failures_that_pass_are_waited_for_and_do_not_count(monkeypatch: pytest.
 @needs_codex
 @needs_bwrap
 @pytest.mark.parametrize(("status", "asked"), [(500, 3), (503, 3), (429, 3), (401, 1), (403, 1), (404, 1), (400, 1)])
-def test_only_the_gateway_repeats(
-    monkeypatch: pytest.MonkeyPatch, box: Sandbox, status: int, asked: int
-) -> None:
+def test_only_the_gateway_repeats(monkeypatch: pytest.MonkeyPatch, box: Sandbox, status: int, asked: int) -> None:
     run, server = ask(monkeypatch, box, [Turn(status=status, error="these words")])
     assert (run.outcome, len(server.requests)) == ("crashed", asked)
     assert str(status) in str(run.detail) or status == 400

@@ -141,6 +141,28 @@ def test_results_come_again_from_the_cache(searched: Pipeline, tmp_path: Path) -
         assert again.read_bytes() == path.read_bytes()
 
 
+def test_an_agent_that_cannot_run_is_noticed_before_any_work(project: Path, tmp_path: Path) -> None:
+    overlay = agent_overlay(tmp_path)
+    codex = {"agent": "codex", "backend": "openai", "model": "m", "program": "/nowhere/codex"}
+    pipeline = make_pipeline(project, tmp_path, merged(overlay, {"models": {"agent": codex}}))
+    done = pipeline.run(check=False)
+    assert done.returncode != 0 and "/nowhere/codex" in done.stdout
+    assert not (pipeline.results / "data").exists()
+    # What needs no agent needs no program.
+    pipeline.run("results/data/manifest.json")
+
+
+def test_more_attempts_ask_nobody_again_and_isolation_is_told_as_it_was(searched: Pipeline) -> None:
+    changed = {"models": {"agent": {"attempts": 5, "attempt_s": 99, "isolation": "none"}}}
+    with configured(searched, changed):
+        searched.run()
+        log = searched.results / "logs" / "query_agent_memory" / "codex" / "small" / "0of1.log"
+        assert log.read_text(encoding="utf-8").count("from the cache") == 14
+    runs = read_rows(searched.results / "agent" / "runs" / "codex" / f"{CELL}.parquet", AGENT_RUN)
+    assert {row["isolation"] for row in runs} == {"bubblewrap"}
+    assert "Without isolation" not in (searched.results / "table2.md").read_text(encoding="utf-8")
+
+
 def says(command: str) -> str:
     return json.dumps({"thought": "next", "tool": "shell", "arguments": {"command": command}})
 

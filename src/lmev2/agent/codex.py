@@ -6,12 +6,12 @@ isolation, and with it each run would wait five seconds for names that nobody re
 
 Inside Bubblewrap its own sandbox is off, since it would only be in the way. With ``isolation: none`` it is what there
 is, and it hides nothing: commands can read whatever this user can, and write to the sandbox's folder and temporary
-files. Sampling settings do not apply: the CLI sends none. Failures that it repeats by itself stay in the measured time.
+files. Sampling settings do not apply: the CLI sends none. Failures that pass are repeated by the gateway, which knows
+the time that they cost; the CLI itself begins anew only where a stream breaks off.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import os
@@ -21,21 +21,18 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
-
-import httpx2
 
 from lmev2.agent.codex_events import CodexTrace, read_events
 from lmev2.agent.gateway import Gateway
+from lmev2.agent.masking import Mask
 from lmev2.agent.settings import AgentSettings
-from lmev2.agent.types import AgentRun, Box, Execution, Mount, Task, Usage
-from lmev2.models.openai_endpoint import Access, read_access
-from lmev2.models.retry import PASSING_STATUS, RetryPolicy, parse_retry_after
+from lmev2.agent.types import AgentRun, Box, Execution, Mount, Task
+from lmev2.models.openai_endpoint import read_access
+from lmev2.models.retry import RetryPolicy
 from lmev2.models.stopwatch import account
 from lmev2.models.text import cut_middle, well_formed
 from lmev2.models.types import ModelSetupError
@@ -46,7 +43,8 @@ _TOOLS_INSIDE = "/opt/codex/path"
 _PORT_INSIDE = 8400  # free in a network of one's own
 _PROVIDER = "pipeline"
 _KEY_VARIABLE = "CODEX_PROVIDER_KEY"
-_UNUSED_FEATURES = ("multi_agent", "plugins", "apps")
+# The gateway reads what is sent, so it must not be compressed.
+_UNUSED_FEATURES = ("multi_agent", "plugins", "apps", "enable_request_compression")
 _VERSION_S = 60
 _DETAIL_CHARS = 500
 # Ripgrep, which the CLI's instructions name, comes with it: after the sandbox's own programs.
@@ -93,7 +91,9 @@ class CodexAgent:
         """
         started = time.perf_counter()
         program, access = self._program, read_access(self.settings.endpoint)
-        gateway = PatientGateway(access, self.settings.timeout_s, self._policy)
+        gateway = Gateway(
+            access.base_url, access.api_key, self._asked_model, self._policy, timeout_s=self.settings.timeout_s
+        )
         with tempfile.TemporaryDirectory(prefix="lmev2-codex-") as name, gateway as model_socket:
             printed = Path(name) / "events.jsonl"
             printed.touch()  # there also where nothing could be started
@@ -110,12 +110,23 @@ class CodexAgent:
                 stdout_file=printed,
                 output_chars=_DETAIL_CHARS,
             )
-            trace = read_events(printed, _secrets(access))
+            trace = read_events(printed, gateway.mask)
         account(gateway.waited_s, 0.0, gateway.waited_s)
-        outcome, detail = _outcome(done, trace, timeout_s, access)
-        usage = trace.usage + Usage(requests=gateway.answered)
-        own = {"type": "pipeline", "isolation": self.settings.isolation, "skipped_lines": trace.skipped}
-        return AgentRun(outcome, detail, usage, trace.commands, time.perf_counter() - started, (own, *trace.events))
+        outcome, detail = _outcome(done, trace, timeout_s, gateway.mask)
+        own = {
+            "type": "pipeline",
+            "isolation": self.settings.isolation,
+            "skipped_lines": trace.skipped,
+            "calls_without_usage": gateway.unmetered,
+            "refused_requests": gateway.refused,
+        }
+        events = (own, *gateway.refusals, *trace.events)
+        return AgentRun(outcome, detail, gateway.usage, trace.commands, time.perf_counter() - started, events)
+
+    @property
+    def _asked_model(self) -> str:
+        """The model's name at the endpoint."""
+        return self.settings.served_name or self.settings.model
 
     @functools.cached_property
     def _program(self) -> Path:
@@ -135,7 +146,7 @@ class CodexAgent:
             "base_url": f"http://127.0.0.1:{port}/v1",
             "env_key": _KEY_VARIABLE,
             "wire_api": "responses",
-            # What the endpoint refuses in passing, the gateway repeats or the CLI starts anew: not both, and twice.
+            # The gateway repeats requests. A stream that broke off halfway, only the CLI can begin anew.
             "request_max_retries": 0,
             "stream_max_retries": settings.retries,
             "stream_idle_timeout_ms": round(settings.timeout_s * 1000),
@@ -158,59 +169,12 @@ class CodexAgent:
             own = ["--sandbox", "workspace-write", "--enable", "use_legacy_landlock"]
         command = [box.path_inside(mounts["program"]), "exec", "--json", "--ephemeral", "--skip-git-repo-check", *own]
         command += [word for feature in _UNUSED_FEATURES for word in ("--disable", feature)]
-        command += ["-C", box.inside, "-m", settings.served_name or settings.model]
+        command += ["-C", box.inside, "-m", self._asked_model]
         # A JSON string, number or boolean is one of TOML as well.
         command += [word for name, value in options.items() for word in ("-c", f"{name}={json.dumps(value)}")]
         command += [f"--image={image}" for image in task.images if settings.images]
         tools = ["sh", "-c", _WITH_TOOLS, "sh", box.path_inside(mounts["tools"])] if "tools" in mounts else []
         return [*tools, *command, "-"]
-
-
-class PatientGateway(Gateway):
-    """A gateway that repeats a request when the endpoint says so: at a 429, and where there is a Retry-After.
-
-    The CLI gives up at the first 429 and never looks at Retry-After.
-
-    Attributes:
-        answered: requests that got a reply to pass on, failures left out.
-        waited_s: seconds spent in waiting.
-    """
-
-    def __init__(self, access: Access, timeout_s: float, policy: RetryPolicy):
-        super().__init__(access.base_url, access.api_key, timeout_s=timeout_s)
-        self.answered, self.waited_s = 0, 0.0
-        self._policy, self._ended, self._counting = policy, threading.Event(), threading.Lock()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        super().__exit__(kind, error, trace)
-
-    @contextlib.contextmanager
-    def forward(self, method: str, address: str, headers: dict[str, str], body: bytes) -> Iterator[httpx2.Response]:
-        """Ask the endpoint, again if it asks for that; the reply's body is still to be read."""
-        for attempt in range(1, self._policy.retries + 2):
-            with super().forward(method, address, headers, body) as response:
-                wait_s = self._wait_s(attempt, response)
-                if wait_s is None:
-                    with self._counting:
-                        self.answered += response.is_success and method == "POST"
-                    yield response
-                    return
-            began = time.perf_counter()
-            ended = self._ended.wait(wait_s)
-            with self._counting:
-                self.waited_s += time.perf_counter() - began
-            if ended:
-                raise httpx2.RequestError("the attempt has ended")
-
-    def _wait_s(self, attempt: int, response: httpx2.Response) -> float | None:
-        """Seconds until the request is repeated; None where its reply is passed on."""
-        status = response.status_code
-        asked = parse_retry_after(response.headers.get("retry-after"))
-        passing = status == 429 or (asked is not None and (status in PASSING_STATUS or status >= 500))
-        return self._policy.wait_s(attempt, asked) if passing and attempt <= self._policy.retries else None
 
 
 def find_program(program: str | None, pipeline: Path) -> Path:
@@ -298,17 +262,11 @@ def _free_port() -> int:
 
 
 def _outcome(
-    done: Execution, trace: CodexTrace, timeout_s: float, access: Access
+    done: Execution, trace: CodexTrace, timeout_s: float, mask: Mask
 ) -> tuple[Literal["finished", "timeout", "crashed"], str | None]:
     if done.timed_out:
         return "timeout", f"no end within {timeout_s:g} s"
     if done.returncode == 0 and trace.completed:
         return "finished", None
     said = trace.failure or done.stderr.strip() or "it did not complete its turn"
-    for secret in _secrets(access):
-        said = said.replace(secret, "[hidden]")
-    return "crashed", cut_middle(well_formed(f"exit code {done.returncode}: {said}"), _DETAIL_CHARS)
-
-
-def _secrets(access: Access) -> list[str]:
-    return [access.base_url, *([access.api_key] if access.api_key != "none" else [])]
+    return "crashed", cut_middle(well_formed(mask(f"exit code {done.returncode}: {said}")), _DETAIL_CHARS)

@@ -2,26 +2,26 @@
 
 Known kinds: ``thread.started``, ``turn.started``, ``item.started`` and ``item.completed`` (commands, messages, changed
 files), ``turn.completed`` with its usage, ``turn.failed``, and ``error``, which may be passing. The CLI sometimes
-leaves out that a command completed, so commands are counted where they start. Lines that are no such objects are
-skipped and counted: what is read here was written beside an agent that is not trusted.
+leaves out that a command completed, so commands are counted where they start. Its usage is kept as it stands and not
+read: it says nothing of turns that did not complete, nor of thinking. Lines that are no such objects are skipped and
+counted: what is read here was written beside an agent that is not trusted.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lmev2.agent.types import Usage
+from lmev2.agent.masking import Mask
 from lmev2.models.text import cut_middle, well_formed
 
 _LINE_BYTES = 4_000_000
 _TEXT_CHARS = 4000
 _EVENTS = 4000
 _DEPTH = 12
-_LARGEST_COUNT = 10**12
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,6 @@ class CodexTrace:
     """What a run printed.
 
     Attributes:
-        usage: summed over its turns; requests and thinking are not reported, and 0.
         commands: shell commands that it started.
         completed: the last turn ended well.
         failure: what the last failed turn, or else the last error, says; None without.
@@ -37,7 +36,6 @@ class CodexTrace:
         events: in order, long texts cut; at most a few thousand.
     """
 
-    usage: Usage
     commands: int
     completed: bool
     failure: str | None
@@ -45,19 +43,20 @@ class CodexTrace:
     events: tuple[Mapping[str, Any], ...]
 
 
-def read_events(path: Path, hidden: Sequence[str] = ()) -> CodexTrace:
+def read_events(path: Path, mask: Mask | None = None) -> CodexTrace:
     """Read a file of events, which may end in the middle of one.
 
     Args:
-        hidden: texts that must not be kept, such as a key; they become ``[hidden]``.
+        mask: hides what must not be kept, such as a key.
     """
     with open(path, "rb") as file:
-        return parse_events(_lines(file), hidden)
+        return parse_events(_lines(file), mask)
 
 
-def parse_events(lines: Iterable[bytes], hidden: Sequence[str] = ()) -> CodexTrace:
+def parse_events(lines: Iterable[bytes], mask: Mask | None = None) -> CodexTrace:
     """The same for lines; an empty one, without its line end, stands for one that was too long to read."""
-    usage, commands, skipped = Usage(), 0, 0
+    mask = mask or Mask()
+    commands, skipped = 0, 0
     completed, failure, error = False, None, None
     events: list[Mapping[str, Any]] = []
     for line in lines:
@@ -65,7 +64,7 @@ def parse_events(lines: Iterable[bytes], hidden: Sequence[str] = ()) -> CodexTra
         if event is None:
             skipped += bool(line.strip()) or line == b""
             continue
-        kept = _cleaned(event, [secret for secret in hidden if secret], 0)
+        kept = _cleaned(event, mask, 0)
         if len(events) < _EVENTS:
             events.append(kept)
         kind = event["type"]
@@ -75,12 +74,11 @@ def parse_events(lines: Iterable[bytes], hidden: Sequence[str] = ()) -> CodexTra
             completed = False
         elif kind == "turn.completed":
             completed, failure = True, None
-            usage += _usage(_inner(event, "usage"))
         elif kind == "turn.failed":
             completed, failure = False, _message(_inner(kept, "error").get("message"))
         elif kind == "error":
             error = _message(kept.get("message"))
-    return CodexTrace(usage, commands, completed, None if completed else failure or error, skipped, tuple(events))
+    return CodexTrace(commands, completed, None if completed else failure or error, skipped, tuple(events))
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
@@ -105,14 +103,6 @@ def _inner(event: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _usage(counts: Mapping[str, Any]) -> Usage:
-    def count(name: str) -> int:
-        value = counts.get(name)
-        return value if type(value) is int and 0 <= value <= _LARGEST_COUNT else 0
-
-    return Usage(0, count("input_tokens"), count("cached_input_tokens"), count("output_tokens"), 0)
-
-
 def _message(value: object) -> str | None:
     """The words of an error; an endpoint's error object, which stands there as JSON text, by its own message."""
     if not isinstance(value, str):
@@ -125,16 +115,14 @@ def _message(value: object) -> str | None:
     return inner if isinstance(inner, str) else value
 
 
-def _cleaned(value: Any, hidden: Sequence[str], depth: int) -> Any:
+def _cleaned(value: Any, mask: Mask, depth: int) -> Any:
     """The value with secrets hidden, long texts cut, lone surrogates replaced, and nothing nested too deeply."""
     if isinstance(value, str):
-        for secret in hidden:
-            value = value.replace(secret, "[hidden]")
-        return cut_middle(well_formed(value), _TEXT_CHARS)
+        return cut_middle(well_formed(mask(value)), _TEXT_CHARS)
     if isinstance(value, dict | list) and depth >= _DEPTH:
         return "…"
     if isinstance(value, dict):
-        return {_cleaned(name, hidden, depth): _cleaned(item, hidden, depth + 1) for name, item in value.items()}
+        return {_cleaned(name, mask, depth): _cleaned(item, mask, depth + 1) for name, item in value.items()}
     if isinstance(value, list):
-        return [_cleaned(item, hidden, depth + 1) for item in value]
+        return [_cleaned(item, mask, depth + 1) for item in value]
     return value

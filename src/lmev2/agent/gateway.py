@@ -2,7 +2,9 @@
 
 What is inside speaks plain HTTP/1.1 to loopback, where a bridge passes it on to the socket; it knows neither the
 endpoint's address nor its key. Three requests are let through, as an OpenAI-compatible endpoint with the base path
-``/v1`` has them; replies are passed on as they come, so streams stay streams.
+``/v1`` has them, and only with what :mod:`lmev2.agent.gateway_rules` lets through. Failures that pass are repeated
+here, where their time can be told from the model's. Replies are passed on unchanged and as they come, so streams stay
+streams; failures become a 400 with the endpoint's words, since clients would repeat most others once more.
 """
 
 from __future__ import annotations
@@ -10,25 +12,38 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import logging
 import shutil
 import socketserver
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
+from lmev2.agent.gateway_calls import NoReply, PatientCaller, Reply
+from lmev2.agent.gateway_rules import CHAT, MODELS, RESPONSES, Refused, checked_body
+from lmev2.agent.masking import Mask
+from lmev2.agent.types import Usage
+from lmev2.agent.usage_meter import UsageMeter
+from lmev2.models.retry import RetryPolicy
 from lmev2.models.types import ModelSetupError
 
-_ALLOWED = frozenset({("POST", "/v1/responses"), ("POST", "/v1/chat/completions"), ("GET", "/v1/models")})
-_TO_ENDPOINT = ("content-type", "content-encoding", "accept", "user-agent", "openai-beta")
-_TO_AGENT = frozenset({"content-type", "retry-after", "retry-after-ms", "x-request-id"})
+_log = logging.getLogger(__name__)
+
+_ALLOWED = (("GET", MODELS), ("POST", CHAT), ("POST", RESPONSES))
+_TO_ENDPOINT = ("accept", "user-agent")
+_TO_AGENT = frozenset({"content-type", "x-request-id"})
 _TO_AGENT_PREFIXES = ("x-ratelimit-", "openai-processing")
-_MAX_BODY_BYTES = 256 << 20  # screenshots travel in it, every turn anew
+_MAX_BODY_BYTES = 64 << 20  # screenshots travel in it, every turn anew
+_MAX_AT_ONCE = 8  # requests whose bodies are in memory
+_KEPT_REFUSALS = 200
+_LOGGED_REFUSALS = 20
+_QUOTED_CHARS = 100
 _MAX_SOCKET_PATH = 100  # the system's limit is 108 bytes
 _CONNECT_TIMEOUT_S = 30.0
 _IDLE_S = 600.0
@@ -42,25 +57,41 @@ class Gateway:
     Args:
         base_url: the endpoint's address; ``/v1`` inside stands for it, with whatever path it has.
         api_key: sent instead of whatever key the inside sends; ``none`` or empty: no key is sent.
+        model: the only model that may be asked, by the name that the endpoint knows.
+        policy: how often and how patiently failures that pass are repeated; None: never.
         folder: where the socket shall lie; a short temporary folder where its path would be too long.
         timeout_s: without a byte from the endpoint, until it counts as failed.
 
     Attributes:
-        requests: how many were passed on to the endpoint so far.
+        mask: hides key and address in what is written down.
+        refused: requests that were not let through, so far.
+        refusals: the first of these, as events of a trace.
     """
 
-    def __init__(self, base_url: str, api_key: str, folder: Path | None = None, timeout_s: float = 600.0):
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        model: str,
+        policy: RetryPolicy | None = None,
+        folder: Path | None = None,
+        timeout_s: float = 600.0,
+    ):
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             raise ModelSetupError("the address of the agent's model is no http or https address")
-        self.requests = 0
-        self._parts, self._folder = parts, folder
+        self.mask = Mask([api_key], [base_url])
+        self.refused, self.refusals = 0, list[dict[str, Any]]()
+        self._parts, self._folder, self._model = parts, folder, model
         self._key = "" if api_key == "none" else api_key
         self._client = httpx2.Client(
             timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S)),
             trust_env=not _is_loopback(parts.hostname),  # a proxy of the environment cannot reach this machine
         )
-        self._guard = threading.Lock()
+        self._caller = PatientCaller(self._client, policy or RetryPolicy(retries=0))
+        self._meters: list[UsageMeter] = []
+        self._slots = threading.BoundedSemaphore(_MAX_AT_ONCE)
+        self._reading, self._guard = threading.Lock(), threading.Lock()
         self._cleanup = contextlib.ExitStack()
 
     def __enter__(self) -> Path:
@@ -83,36 +114,66 @@ class Gateway:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._caller.stop()
         self._cleanup.close()
 
-    def address(self, path: str, query: str) -> str:
-        """The endpoint's address of a path below ``/v1``."""
-        full = self._parts.path.rstrip("/") + path.removeprefix("/v1")
-        return urlunsplit(self._parts._replace(path=full, query="&".join(filter(None, (self._parts.query, query)))))
+    @property
+    def usage(self) -> Usage:
+        """Of all requests that the endpoint answered, failures left out; tokens as far as the replies told them."""
+        known = (meter.usage for meter in list(self._meters))
+        return sum((one or Usage(requests=1) for one in known), Usage())
 
-    @contextlib.contextmanager
-    def forward(self, method: str, address: str, headers: dict[str, str], body: bytes) -> Iterator[httpx2.Response]:
-        """Ask the endpoint; the reply's body is still to be read."""
-        with self._guard:
-            self.requests += 1
+    @property
+    def unmetered(self) -> int:
+        """Answered requests whose replies did not tell their tokens, such as one that was broken off."""
+        return sum(meter.usage is None for meter in list(self._meters))
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds lost in failed attempts of requests, and in waits between them."""
+        return self._caller.waited_s
+
+    def ask(
+        self, method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> contextlib.AbstractContextManager[Reply]:
+        """Ask the endpoint; the reply's body is still to be read.
+
+        Raises:
+            Refused: the request is not let through.
+            NoReply: when the context is entered: the endpoint cannot be reached.
+        """
+        if method == "POST":
+            with self._reading:  # a body takes more room read than written
+                body = checked_body(path, body, self._model)
+            headers = {**headers, "content-type": "application/json"}
         if self._key:
             headers = {**headers, "authorization": f"Bearer {self._key}"}
-        with self._client.stream(method, address, headers=headers, content=body) as response:
-            yield response
+        full = self._parts.path.rstrip("/") + path.removeprefix("/v1")
+        return self._caller.ask(method, urlunsplit(self._parts._replace(path=full)), headers, body)
 
-    def masked(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The pieces without the key, should the endpoint repeat it; held back is only what may be its beginning."""
-        key = self._key.encode()
-        held = b""
-        for piece in pieces:
-            held = (held + piece).replace(key, b"[key]") if key else piece
-            possible = range(min(len(key) - 1, len(held)), 0, -1)
-            keep = next((size for size in possible if held.endswith(key[:size])), 0)
-            passed, held = held[: len(held) - keep], held[len(held) - keep :]
-            if passed:
-                yield passed
-        if held:
-            yield held
+    def slot(self) -> threading.BoundedSemaphore:
+        """Held while a request is under way."""
+        return self._slots
+
+    def new_meter(self) -> UsageMeter:
+        """For the reply to a POST request."""
+        meter = UsageMeter()
+        self._meters.append(meter)
+        return meter
+
+    def note_refusal(self, method: str, path: str, reason: str) -> None:
+        """Keep for the trace, and log, that a request was not let through; only the first ones of many."""
+        event = {"type": "gateway.refused", "method": method, "path": path, "reason": reason}
+        event = {name: self.mask(value) for name, value in event.items()}
+        with self._guard:
+            self.refused += 1
+            number = self.refused
+            if number <= _KEPT_REFUSALS:
+                self.refusals.append(event)
+        if number <= _LOGGED_REFUSALS:
+            _log.warning("refused a request of a sandbox: %s %s: %s", event["method"], event["path"], event["reason"])
+        if number == _LOGGED_REFUSALS:
+            _log.warning("further refused requests of this attempt are counted, not logged")
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -146,9 +207,10 @@ class _Handler(BaseHTTPRequestHandler):
         return ""
 
     def _answer(self) -> None:
-        path, _, query = self.path.partition("?")
+        path = self.path.partition("?")[0]  # what stands behind it is for nobody
         if (self.command, path) not in _ALLOWED:
-            self._refuse(404, f"this sandbox reaches {', '.join(sorted(' '.join(one) for one in _ALLOWED))} only")
+            allowed = ", ".join(" ".join(one) for one in _ALLOWED)
+            self._refuse(403, f"this sandbox reaches {allowed} only")
             return
         length = self.headers.get("content-length", "0" if self.command == "GET" else "")
         if not length.isdecimal() or "transfer-encoding" in self.headers:
@@ -157,48 +219,83 @@ class _Handler(BaseHTTPRequestHandler):
         if int(length) > _MAX_BODY_BYTES:
             self._refuse(413, f"a request may have {_MAX_BODY_BYTES:,} bytes")
             return
-        body = self.rfile.read(int(length))
-        if len(body) < int(length):
+        with self.server.gateway.slot():
+            self._forward(path, int(length))
+
+    def _forward(self, path: str, length: int) -> None:
+        body = self.rfile.read(length)
+        if len(body) < length:
             self.close_connection = True  # the inside went away
             return
-        gateway = self.server.gateway
         headers = {name: self.headers[name] for name in _TO_ENDPOINT if name in self.headers}
-        # A compressed reply could not be looked through for the key.
-        headers["accept-encoding"] = "identity"
-        begun = False
+        headers["accept-encoding"] = "identity"  # what it cost is read in passing
         try:
-            with gateway.forward(self.command, gateway.address(path, query), headers, body) as response:
-                begun = True
-                self._pass_on(response)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            if begun:
-                self.close_connection = True  # the missing last chunk tells that the reply is not whole
-            else:
-                self._refuse(502, f"the model's endpoint cannot be reached ({type(error).__name__})")
+            with self.server.gateway.ask(self.command, path, headers, body) as reply:
+                del body
+                self._pass_on(reply) if reply.success else self._tell_failure(reply)
+        except Refused as error:
+            self._refuse(403, str(error))
+        except NoReply as error:
+            self._tell(400, f"the model's endpoint cannot be reached ({error})")
+        except httpx2.HTTPError:
+            self.close_connection = True  # the missing last chunk tells that the reply is not whole
 
-    def _pass_on(self, response: httpx2.Response) -> None:
-        gateway = self.server.gateway
-        self.send_response(response.status_code)
-        for name, value in response.headers.items():
-            if name in _TO_AGENT or name.startswith(_TO_AGENT_PREFIXES):
-                kept = b"".join(gateway.masked([value.encode("latin-1", "replace")]))
-                self.send_header(name, kept.decode("latin-1"))
+    def _pass_on(self, reply: Reply) -> None:
+        self._begin(reply.status, reply)
         chunked = self.request_version != "HTTP/1.0"
         self.send_header(*("Transfer-Encoding", "chunked") if chunked else ("Connection", "close"))
         self.end_headers()
-        for piece in gateway.masked(response.iter_bytes()):
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+        meter = self.server.gateway.new_meter() if self.command == "POST" else UsageMeter()
+        try:
+            for piece in reply.pieces:
+                meter.feed(piece)  # first: the agent may end as soon as it has the last one
+                if piece:
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+        finally:
+            meter.finish()
         if chunked:
             self.wfile.write(b"0\r\n\r\n")
 
+    def _tell_failure(self, reply: Reply) -> None:
+        """A failure: the endpoint's own words, without its key."""
+        mask = self.server.gateway.mask
+        said = mask(b"".join(reply.pieces).decode("utf-8", "replace"))
+        if reply.status != 400:
+            self._tell(400, f"the model's endpoint answered {reply.status}: {_message(said)}")
+            return
+        self._begin(400, reply)
+        self._send_whole(said.encode())
+
+    def _begin(self, status: int, reply: Reply) -> None:
+        self.send_response(status)
+        for name, value in reply.headers.items():
+            if name in _TO_AGENT or name.startswith(_TO_AGENT_PREFIXES):
+                self.send_header(name, self.server.gateway.mask(value))
+
     def _refuse(self, status: int, message: str) -> None:
-        body = json.dumps({"error": {"message": message, "type": "gateway_error", "code": status}}).encode()
+        path = self.path if len(self.path) <= _QUOTED_CHARS else self.path[:_QUOTED_CHARS] + "…"
+        self.server.gateway.note_refusal(self.command, ascii(path)[1:-1], message)
+        self._tell(status, message)
+
+    def _tell(self, status: int, message: str) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
+        self.send_header("Connection", "close")  # what is left of the request may not have been read
+        self._send_whole(json.dumps({"error": {"message": message, "type": "gateway_error", "code": status}}).encode())
+
+    def _send_whole(self, body: bytes) -> None:
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Connection", "close")  # what is left of the request was not read
         self.end_headers()
         self.wfile.write(body)
+
+
+def _message(said: str) -> str:
+    """The message of an error's JSON, else the text itself."""
+    try:
+        message = json.loads(said)["error"]["message"]
+    except (ValueError, RecursionError, TypeError, KeyError, IndexError):
+        return said
+    return message if isinstance(message, str) else said
 
 
 def _short_folder() -> Path:

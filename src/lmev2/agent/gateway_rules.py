@@ -23,7 +23,9 @@ _SHARED = frozenset(
 )
 _KEYS: Mapping[str, Set[str]] = {
     RESPONSES: _SHARED
-    | set("input instructions include text max_output_tokens max_tool_calls truncation background client_metadata".split()),
+    | set(
+        "input instructions include text max_output_tokens max_tool_calls truncation background client_metadata".split()
+    ),
     CHAT: _SHARED
     | set(
         "messages functions function_call n stop stop_token_ids logprobs logit_bias max_tokens max_completion_tokens "
@@ -57,9 +59,7 @@ _CALL_KEYS = frozenset({"id", "index", "type", "function", "custom"})
 _PARTS = frozenset(
     "text input_text output_text summary_text reasoning_text refusal image_url input_image file input_file".split()
 )
-_PART_KEYS = frozenset(
-    "type text refusal annotations logprobs image_url detail file file_data filename".split()
-)
+_PART_KEYS = frozenset("type text refusal annotations logprobs image_url detail file file_data filename".split())
 
 
 class Refused(Exception):
@@ -95,7 +95,7 @@ def checked_body(path: str, body: bytes, model: str) -> bytes:
         _check_messages(request.get("messages"))
         _ask_for_usage(request)
     try:
-        return json.dumps(request, allow_nan=False, separators=(",", ":")).encode("ascii")
+        return json.dumps(request, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise Refused(f"the body cannot be written anew: {error}") from error
 

@@ -7,48 +7,47 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 Value = TypeVar("Value")
 
 
-async def in_thread(work: Callable[[], Value], on_cancel: Callable[[], None] | None) -> Value:
-    """What ``work`` returns or raises in a thread of its own, in this context.
+async def in_thread(work: Callable[[], Value], *, end: Callable[[], None], wait: Callable[[], bool]) -> Value:
+    """What ``work`` returns or raises, done in a thread of its own with this context.
 
-    The event loop's own threads would be waited for before the process can end, however long their work takes.
+    The event loop's own threads would be waited for before the process can end, however long their work takes. Only the
+    main thread is told of signals; so it has to run the loop, and to pass on that this call was cancelled.
 
     Args:
-        on_cancel: has the work end soon; when this call is cancelled, or a signal ends the process, it is called and
-            the work waited for. None: the work cannot be ended; then it is left alone, and ends with the process.
+        end: called when this call is cancelled, or a signal ends the process: has the work end soon, if it can.
+        wait: asked then whether to wait until the work has ended; what is not waited for ends with the process.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Value] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(value: Value | None, error: BaseException | None) -> None:
-        if outcome.done():
-            return
-        if error is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(value)  # type: ignore[arg-type]
-
     def run() -> None:
-        value, fault = None, None
+        settle: Callable[[], None]
         try:
-            value = context.run(work)
+            settle = partial(outcome.set_result, context.run(work))
         except BaseException as error:
-            fault = error
+            settle = partial(outcome.set_exception, error)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, value, fault)
+            loop.call_soon_threadsafe(settle)
 
     thread = threading.Thread(target=run, daemon=True)
     try:
         thread.start()
-        return await outcome
-    except BaseException:
-        if on_cancel is not None:
-            on_cancel()
-            if thread.ident is not None:
-                thread.join()
+        return await asyncio.shield(outcome)
+    except asyncio.CancelledError:
+        end()
+        outcome.add_done_callback(lambda done: done.exception())  # else it is complained that nobody looked
+        if wait():
+            await asyncio.wait([outcome])
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        end()
+        if thread.is_alive() and wait():
+            thread.join()
         raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -18,6 +17,7 @@ from pydantic_ai.models import Model
 from lmev2.agent.loop_json import json_model
 from lmev2.agent.loop_model import RetryingModel, Trace, WatchedModel, endpoint_model, open_client
 from lmev2.agent.loop_tools import RESULT_TOOL, Toolbox, host_path, read_image
+from lmev2.agent.scratch import scratch_folder
 from lmev2.agent.settings import AgentSettings
 from lmev2.agent.types import AgentRun, Box, Task
 from lmev2.models.openai_endpoint import Access, read_access
@@ -29,7 +29,8 @@ _OUTPUT_CHARS = 20_000
 _DETAIL_CHARS = 500
 _UNUSABLE_REPLIES = 3  # replies in a row without text or call, until the run is given up
 _INSTRUCTIONS = f"""You work in a sandbox, in the folder {{folder}}. You see its files through your tools only.
-The trajectories are read-only, and there is no network. When you are done, call {RESULT_TOOL}, which writes \
+The trajectories are read-only, and there is no network. /tmp and your home folder are new for every command: what a \
+later command needs, keep in {{folder}}. When you are done, call {RESULT_TOOL}, which writes \
 {{output_file}}; if it is refused, mend what is wrong and call it again."""
 
 
@@ -91,9 +92,9 @@ class LoopAgent:
         outcome: Literal["finished", "timeout", "crashed"] = "finished"
         detail: str | None = None
         access = read_access(settings.endpoint) if settings.backend == "openai" else None
-        with tempfile.TemporaryDirectory(prefix="lmev2-loop-") as scratch:
+        with scratch_folder() as scratch:
             try:
-                asyncio.run(self._attempt(box, task, toolbox, trace, deadline, access, Path(scratch)))
+                asyncio.run(self._attempt(box, task, toolbox, trace, deadline, access, scratch))
             except TimeoutError:
                 outcome, detail = "timeout", f"no end within {timeout_s:g} s"
             except UsageLimitExceeded:
@@ -115,7 +116,7 @@ class LoopAgent:
     ) -> None:
         async with AsyncExitStack() as stack:
             agent = PydanticAgent(
-                WatchedModel(await self._open_model(trace, access, scratch, stack), trace, deadline),
+                WatchedModel(await self._open_model(trace, access, scratch, deadline, stack), trace, deadline),
                 output_type=[toolbox.result(), str],
                 instructions=_INSTRUCTIONS.format(folder=box.inside, output_file=task.output_file),
                 tools=toolbox.tools(self._reads_images()),
@@ -126,9 +127,11 @@ class LoopAgent:
                     self._prompt(box, task), usage_limits=UsageLimits(request_limit=self.settings.max_turns)
                 )
 
-    async def _open_model(self, trace: Trace, access: Access | None, scratch: Path, stack: AsyncExitStack) -> Model:
+    async def _open_model(
+        self, trace: Trace, access: Access | None, scratch: Path, deadline: float, stack: AsyncExitStack
+    ) -> Model:
         if access is None:
-            return json_model(self._backend(), self.settings, trace, scratch)
+            return json_model(self._backend(), self.settings, trace, scratch, deadline)
         client = await stack.enter_async_context(open_client(self.settings, access))
         return RetryingModel(endpoint_model(self.settings, client), trace, self._policy)
 

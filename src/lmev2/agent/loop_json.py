@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import mimetypes
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
+from lmev2.agent.in_thread import in_thread
 from lmev2.agent.loop_model import Trace, prompt_text
 from lmev2.agent.settings import AgentSettings
 from lmev2.agent.types import Usage
@@ -58,7 +61,9 @@ To call a tool: {{"thought": "why", "tool": "NAME", "arguments": {{…}}}}
 To end without a further call: {{"thought": "why", "final": "what you did"}}"""
 
 
-def json_model(chat: ChatBackend, settings: AgentSettings, trace: Trace, scratch: Path) -> FunctionModel:
+def json_model(
+    chat: ChatBackend, settings: AgentSettings, trace: Trace, scratch: Path, deadline: float
+) -> FunctionModel:
     """A model for the agent loop that asks a chat backend for JSON.
 
     A reply that is not such an object is repaired by one more call; a second such reply ends the run. Where the
@@ -67,6 +72,8 @@ def json_model(chat: ChatBackend, settings: AgentSettings, trace: Trace, scratch
     Args:
         trace: is told what every call cost.
         scratch: a folder outside of the sandbox, where images lie while the model looks at them.
+        deadline: of the attempt, on the clock of :func:`time.monotonic`. A reply that is still being written then is
+            waited for, since the next attempt needs the model; one at the end of the process is not.
     """
     watched = _Watched(chat, trace)
 
@@ -82,7 +89,14 @@ def json_model(chat: ChatBackend, settings: AgentSettings, trace: Trace, scratch
         reply, _ = ask_json(watched, request, reply_schema(tools), repair_cut=True)
         return _response(reply, watched.last_thinking)
 
-    return FunctionModel(ask, model_name=settings.model)
+    async def ask_apart(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return await in_thread(partial(ask, messages, info), end=_nothing, wait=lambda: time.monotonic() >= deadline)
+
+    return FunctionModel(ask_apart, model_name=settings.model)
+
+
+def _nothing() -> None:
+    """A reply that is being written cannot be ended."""
 
 
 def reply_schema(tools: Sequence[ToolDefinition]) -> dict[str, Any]:

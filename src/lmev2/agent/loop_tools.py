@@ -1,8 +1,10 @@
 """The tools of the agent loop: a shell in the sandbox, a look at an image, and the result, checked at once.
 
-Tools run in the event loop of the main thread, which is the one that is told of signals; only the wait for a command
-is in another, so that it can be cut short. Paths and commands come from a model that has read pages which anybody may have written. Commands run in the sandbox
+Paths and commands come from a model that has read pages which anybody may have written. Commands run in the sandbox
 only; an image is read on this side, so its path is followed to the end and must stay within what the sandbox shows.
+
+Tools run in the event loop, that is in the main thread, which alone is told of signals; only a command is waited for in
+another one, so that the wait can be cut short.
 """
 
 from __future__ import annotations
@@ -109,7 +111,8 @@ class Toolbox:
                 output_chars=self._output_chars,
                 stop=stop,
             ),
-            stop.set,
+            end=stop.set,
+            wait=lambda: True,
         )
         status = (
             f"ended after {done.wall_s:.0f} s, the most it may take"

@@ -86,7 +86,9 @@ class _Emptying:
         try:
             with _opened(self._root, name) as folder:
                 entries = _entries(folder)
-                taken = [self._move_up(folder, one) if is_folder else self._unlink(folder, one) for one, is_folder in entries]
+                taken = [
+                    self._move_up(folder, one) if is_folder else self._unlink(folder, one) for one, is_folder in entries
+                ]
             if all(taken) and len(entries) < _BATCH:
                 os.rmdir(name, dir_fd=self._root)
                 return True

@@ -50,7 +50,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _make(stack: contextlib.ExitStack) -> tuple[Path, int, str]:
-    """The common folder, its descriptor, and the name in it of a new folder with its lock held, until the stack ends."""
+    """The common folder, its descriptor, and a new folder's name in it, whose lock is held until the stack ends."""
     for _ in range(_TRIES):
         # The common folder may be removed by its last user, and the new lock be taken for an abandoned one.
         with contextlib.suppress(FileNotFoundError, BlockingIOError), contextlib.ExitStack() as opened:

@@ -58,6 +58,6 @@ def read_events(text: str) -> tuple[Mapping[str, Any], ...]:
 def _read_event(line: str) -> Mapping[str, Any]:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         event = None
     return event if isinstance(event, dict) and isinstance(event.get("type"), str) else {"type": "output", "text": line}

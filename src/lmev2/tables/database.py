@@ -34,9 +34,9 @@ def collect(
     Tables: ``questions``, ``contexts``, ``answers``, ``scores`` (one row per question, method and tier), ``methods``
     (the rows of the table with their position), ``tiers``, ``models`` (role, name and settings), ``pools`` (entries
     per pool and origin), ``imports`` (what each imported run is and how much of it was taken), ``agent_runs`` (what
-    coding agents did for each question, and its cost where there is a price), ``goals`` (what sanitising did),
-    ``intervals``, ``comparisons``, ``lafs`` and ``reference_points`` (see :mod:`lmev2.tables.statistics`), and ``run``
-    (all settings, and the hashes of data and prompts).
+    coding agents did for each question, and its cost where there is a price), ``intervals``, ``comparisons``,
+    ``lafs`` and ``reference_points`` (see :mod:`lmev2.tables.statistics`), and ``run`` (all settings, and the hashes of
+    data and prompts).
 
     Args:
         target: the file; replaced when everything is written.

@@ -78,10 +78,10 @@ def read_candidates(emit: Emit) -> list[Candidate]:
     if os.path.isfile(FULL_MANIFEST):
         with open(FULL_MANIFEST, encoding="utf-8", errors="replace") as stream:
             found = parse_manifest(stream.read())
-        emit("command", command=f"read {FULL_MANIFEST}", seconds=time.monotonic() - started)
+        emit("read", what=FULL_MANIFEST, seconds=time.monotonic() - started)
         return found
     found = [_read_head(name) for name in sorted(os.listdir(TRAJECTORIES)) if os.path.isfile(_file_of(name))]
-    emit("command", command=f"read the heads of {len(found)} trajectories", seconds=time.monotonic() - started)
+    emit("read", what=f"the heads of {len(found)} trajectories", seconds=time.monotonic() - started)
     return found
 
 
@@ -125,7 +125,7 @@ def open_trajectory(trajectory_id: str, stems: list[str], emit: Emit) -> Opened:
     started = time.monotonic()
     if not os.path.isfile(HELPER):
         opened = _scan(trajectory_id, pattern)
-        emit("command", command=f"scan {_file_of(trajectory_id)}", seconds=time.monotonic() - started)
+        emit("read", what=_file_of(trajectory_id), seconds=time.monotonic() - started)
         return opened
     arguments = [HELPER, trajectory_id, f"--match={pattern}", f"--lines={_LINES}", f"--chars={_OUTPUT_CHARS}"]
     try:
