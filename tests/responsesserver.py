@@ -27,6 +27,7 @@ class Turn:
         headers: more headers of the reply.
         delay_s: seconds before the reply.
         hang_up: the connection ends without a reply.
+        break_off: the connection ends in the middle of the reply.
     """
 
     items: tuple[Item, ...] = ()
@@ -36,6 +37,7 @@ class Turn:
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     hang_up: bool = False
+    break_off: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,13 +146,17 @@ def _handler(server: ResponsesServer) -> type[BaseHTTPRequestHandler]:
                 body = json.dumps({"error": {"message": turn.error}}).encode()
                 return self._reply(turn.status, body, {"content-type": "application/json", **turn.headers})
             events = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in _events(number, turn)]
-            self._reply(200, "".join(events).encode(), {"content-type": "text/event-stream", **turn.headers})
+            if turn.break_off:
+                self.close_connection = True
+                events[-1] = events[-1][:20]
+            missing = 1000 if turn.break_off else 0
+            self._reply(200, "".join(events).encode(), {"content-type": "text/event-stream", **turn.headers}, missing)
 
-        def _reply(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        def _reply(self, status: int, content: bytes, headers: dict[str, str], missing: int = 0) -> None:
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            self.send_header("content-length", str(len(content)))
+            self.send_header("content-length", str(len(content) + missing))
             self.end_headers()
             self.wfile.write(content)
 

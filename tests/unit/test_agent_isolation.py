@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import pytest
@@ -163,6 +166,60 @@ class TestShown:
         with bwrap_command(working_bwrap(), options) as (command, descriptors):
             done = subprocess.run([*command, "--", "true"], pass_fds=descriptors, capture_output=True, text=True)
         assert "missing" in done.stderr
+
+
+class TestDevices:
+    def test_they_get_their_usual_modes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Not those that were seen: a sandbox of another process may have changed them just then."""
+        if os.geteuid() != 0:
+            pytest.skip("only root can change modes of device nodes")
+        monkeypatch.setattr(isolation, "_DEV", tmp_path)
+        try:
+            os.mknod(tmp_path / "full", 0o600 | stat.S_IFCHR, os.makedev(1, 7))
+            os.mknod(tmp_path / "zero", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:
+            pytest.skip("device nodes cannot be made here")
+        (tmp_path / "null").touch(0o600)
+        (tmp_path / "random").symlink_to("full")
+        (tmp_path / "other").touch(0o600)
+        with isolation.restored_devices():
+            assert stat.S_IMODE((tmp_path / "full").stat().st_mode) == 0o600
+        modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in tmp_path.iterdir()}
+        assert modes.pop("random") == 0o777
+        assert modes == {"full": 0o666, "zero": 0o600, "null": 0o600, "other": 0o600}
+
+    @needs_bwrap
+    def test_two_processes_at_once(self) -> None:
+        """One begins while the other's command has changed a mode, and ends last."""
+        if os.geteuid() != 0:
+            pytest.skip("only root's sandbox can change modes of device nodes")
+        script = (
+            "import sys, tempfile; from pathlib import Path; from lmev2.agent.sandbox import Sandbox\n"
+            "with tempfile.TemporaryDirectory() as name:\n"
+            "    box = Sandbox(Path(name))\n"
+            "    print(box.execute(['true'], 20).returncode, flush=True) if len(sys.argv) > 2 else None\n"
+            "    print(box.execute(['sh', '-c', sys.argv[1]], 20).returncode)"
+        )
+
+        def mode() -> int:
+            return stat.S_IMODE(os.stat("/dev/full").st_mode)
+
+        def start(*arguments: str) -> subprocess.Popen[str]:
+            return subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)
+
+        try:
+            with start("chmod 600 /dev/full; sleep 3") as first:
+                until = time.monotonic() + 20
+                while mode() != 0o600:
+                    assert time.monotonic() < until
+                    time.sleep(0.01)
+                with start("sleep 3", "twice") as second:
+                    assert second.stdout is not None and second.stdout.readline() == "0\n"
+                    assert mode() == 0o666
+                assert first.wait() == 0
+            assert mode() == 0o666
+        finally:
+            os.chmod("/dev/full", 0o666)
 
 
 class TestInterpreter:

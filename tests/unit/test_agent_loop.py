@@ -158,6 +158,15 @@ def test_commands_then_a_result(monkeypatch: pytest.MonkeyPatch, box: FolderBox)
     assert run.events[1]["text"] == "look"
 
 
+def test_the_model_is_told_what_stays(monkeypatch: pytest.MonkeyPatch, box: FolderBox) -> None:
+    _, server = ask(monkeypatch, box, scripted(completion("x")))
+    body = server.calls[0].body
+    (system,) = [message["content"] for message in body["messages"] if message["role"] == "system"]
+    shell = next(tool["function"]["description"] for tool in body["tools"] if tool["function"]["name"] == "shell")
+    assert "/tmp and your home folder are new for every command" in system
+    assert "/tmp and the home folder are new for every command" in " ".join(shell.split())
+
+
 def test_the_run_ends_when_the_model_stops_calling(monkeypatch: pytest.MonkeyPatch, box: FolderBox) -> None:
     run, _ = ask(monkeypatch, box, scripted(completion("I am done.")))
     assert (run.outcome, run.usage.requests, run.events[-1]["text"]) == ("finished", 1, "I am done.")

@@ -7,11 +7,15 @@ import os
 import random
 import socket
 import subprocess
+import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from test_agent_removal import make_deep
 
+from lmev2.agent import output as output_module
 from lmev2.agent.output import (
     MAX_BYTES,
     DroppedSpan,
@@ -89,6 +93,30 @@ def test_what_names_no_states_is_dropped_alone(tmp_path: Path, written: object, 
     assert [dropped.reason for dropped in output.dropped] == [why]
     output.dropped[0].written.encode()
     assert len(output.dropped[0].written) <= 201
+
+
+@pytest.mark.parametrize(
+    "written", [0, {"trajectory_id": "t9"}, span("t1", 0, 0)], ids=["numbers", "objects", "repeats"]
+)
+def test_a_flood_of_spans_costs_little(tmp_path: Path, written: object) -> None:
+    item = json.dumps(written, separators=(",", ":"))
+    count = 950_000 // (len(item) + 1)
+    spans = ",".join([json.dumps(span("t1", 0, 0)), *[item] * count])
+    began = time.process_time()
+    output = read(tmp_path, f'{{"memory_markdown":"x","trajectory_spans":[{spans}]}}'.encode())
+    assert time.process_time() - began < 1
+    assert output.spans == (Span("t1", 0, 0),)
+    assert [one.reason for one in output.dropped[100:]] == ["not_listed", "not_read"]
+    assert sum(one.count for one in output.dropped) == count
+    assert len(json.dumps([asdict(one) for one in output.dropped])) < 30_000
+
+
+def test_spans_beyond_those_that_are_read(tmp_path: Path) -> None:
+    fine = [span("t1", state, state) for state in range(10)]
+    output = read(tmp_path, memory(*[0] * 1010, *fine), max_states=20)
+    assert output.states == 10 and sum(one.count for one in output.dropped) == 1010
+    output = read(tmp_path, memory(*[0] * 1015, *fine), max_states=20)
+    assert output.states == 5 and output.dropped[-1] == DroppedSpan("not_read", "5 more", 5)
 
 
 def test_a_state_counts_where_it_first_stands(tmp_path: Path) -> None:
@@ -277,6 +305,32 @@ def test_rights_that_were_taken_away_do_not_keep_a_stale_output(tmp_path: Path) 
     write_output(folder, MEMORY_FILE, memory(span("t1", 0, 0)))
     assert read_memory(folder, STATES, 20).states == 1
     subprocess.run(["chmod", "-R", "u+rwx", folder], check=True)
+
+
+def test_a_deep_folder_in_place_of_an_output_goes(tmp_path: Path) -> None:
+    make_deep(tmp_path, 1500, MEMORY_FILE)
+    with pytest.raises(OutputError) as error:
+        read_memory(tmp_path, STATES, 20)
+    assert error.value.reason == "not_a_file"
+    remove_outputs(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    make_deep(tmp_path, 1500, MEMORY_FILE)
+    write_output(tmp_path, MEMORY_FILE, memory(span("t1", 0, 0)))
+    assert read_memory(tmp_path, STATES, 20).states == 1
+    assert [path.name for path in tmp_path.iterdir()] == [MEMORY_FILE]
+
+
+def test_a_folder_that_cannot_be_removed_does_not_stand_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / MEMORY_FILE).mkdir()
+
+    def fail(*_: object) -> None:
+        raise OSError("the disk failed")
+
+    monkeypatch.setattr(output_module, "remove_at", fail)
+    remove_outputs(tmp_path)
+    assert not (tmp_path / MEMORY_FILE).exists() and "the disk failed" in caplog.text
 
 
 def test_writing_replaces_a_planted_link(tmp_path: Path) -> None:

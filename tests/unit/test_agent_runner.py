@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from test_agent_removal import make_deep
 
 from lmev2.agent.output import read_memory
 from lmev2.agent.runner import AgentResult, AgentRunner, agent_identity, write_trace
@@ -191,6 +193,45 @@ def test_nothing_of_the_sandbox_is_left(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(RuntimeError):
         make_runner(ScriptedAgent(fails), tmp_path).ask({"other": 1}, build, read)
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_what_an_agent_leaves_is_no_error_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+
+    def deep(folder: Path) -> AgentRun:
+        make_deep(folder, 1500)
+        make_deep(folder, 1500, MEMORY_FILE)
+        return done(folder, None)
+
+    result = make_runner(ScriptedAgent(deep, writes(GOOD)), tmp_path).ask({}, build, read)
+    assert [str(one.fault).split(":")[0] for one in result.attempts] == ["not_a_file", "None"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_what_cannot_be_removed_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("lmev2.agent.removal.remove_at", fail)
+    assert make_runner(ScriptedAgent(writes(GOOD)), tmp_path).ask({}, build, read).output is not None
+    assert "too deep" in caplog.text
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RecursionError("too deep")], ids=str)
+def test_a_sandbox_that_an_agent_broke_is_a_failed_attempt(tmp_path: Path, error: Exception) -> None:
+    def breaks(folder: Path) -> AgentRun:
+        raise error
+
+    result = make_runner(ScriptedAgent(breaks, writes(GOOD)), tmp_path).ask({}, build, read)
+    assert [one.outcome for one in result.attempts] == ["crashed", "finished"]
+    assert str(error).split("] ")[-1] in result.attempts[0].told()
+    gone = make_runner(ScriptedAgent(lambda folder: (shutil.rmtree(folder), done(folder, None))[1]), tmp_path, 2)
+    assert (
+        "attempt 2: crashed: the sandbox cannot be used: FileNotFoundError" in gone.ask({"x": 1}, build, read).fault()
+    )
 
 
 def test_traces_hold_events_and_a_summary_and_equal_results_equal_bytes(tmp_path: Path) -> None:

@@ -68,9 +68,11 @@ def test_each_row_works_with_what_it_has(tmp_path: Path, row: str) -> None:
     box, task = sandbox(tmp_path, WICK, parts)
     done = run(box, task)
     commands = [event["command"] for event in done.events if event["type"] == "command"]
-    assert done.commands == len(commands) == 1 + len(RUNS)
-    assert ("MANIFEST" in commands[0] or "SUMMARY_FULL" in commands[0]) == ("manifest" in parts)
-    assert all(("inspect_trajectory.py" in command) == ("helper" in parts) for command in commands[1:])
+    reads = [event["what"] for event in done.events if event["type"] == "read"]
+    assert done.commands == len(commands) == (len(RUNS) if "helper" in parts else 0), "programs that were started"
+    assert all("inspect_trajectory.py" in command for command in commands)
+    assert ("SUMMARY_FULL" in reads[0]) == ("manifest" in parts)
+    assert len(reads) == (1 if "helper" in parts else 1 + len(RUNS))
     assert all(event.get("exit_code", 0) == 0 for event in done.events)
     question = next(event for event in done.events if event.get("what") == "question")
     assert question["workflow"] == ("workflow" in parts)
@@ -191,6 +193,10 @@ def test_a_timeout_is_an_outcome(tmp_path: Path) -> None:
     box, task = sandbox(tmp_path, WICK)
     done = run(box, task, timeout_s=0.001)
     assert (done.outcome, done.detail) == ("timeout", "not finished after 0.001 s")
+
+
+def test_a_line_that_is_nested_too_deeply_is_kept() -> None:
+    assert [event["type"] for event in read_events("[" * 200_000)] == ["output"]
 
 
 def test_lines_that_are_no_events_are_kept() -> None:

@@ -68,8 +68,9 @@ def test_codex_completes_agentrunbook_c_on_two_questions(project: Path, tmp_path
         ("codex 0.117.0", "gpt-5.4-mini", "finished", 1)
     ] * 2
     for row in runs:
-        usage = (row["requests"], row["input_tokens"], row["cached_tokens"], row["output_tokens"])
-        assert usage == (4, 9500, 5800, 190) and (row["commands"], row["states"]) == (3, 2)
+        tokens = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+        assert (row["requests"], *[row[name] for name in tokens]) == (4, 9500, 5800, 190, 60)
+        assert (row["commands"], row["states"]) == (3, 2)
     with (pipeline.results / "agents.csv").open(newline="", encoding="utf-8") as file:
         (line,) = csv.DictReader(file)
     # (9500 - 5800) tokens at 1, 5800 at 0.1 and 190 at 10 for a million.

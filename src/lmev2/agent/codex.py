@@ -119,6 +119,7 @@ class CodexAgent:
             "skipped_lines": trace.skipped,
             "calls_without_usage": gateway.unmetered,
             "refused_requests": gateway.refused,
+            "waited_s": round(gateway.waited_s, 3),
         }
         events = (own, *gateway.refusals, *trace.events)
         return AgentRun(outcome, detail, gateway.usage, trace.commands, time.perf_counter() - started, events)

@@ -39,6 +39,7 @@ class Reply:
 
     @property
     def success(self) -> bool:
+        """Whether it is what was asked for."""
         return 200 <= self.status < 300
 
 

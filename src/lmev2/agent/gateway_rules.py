@@ -16,50 +16,46 @@ RESPONSES, CHAT, MODELS = "/v1/responses", "/v1/chat/completions", "/v1/models"
 _MAX_PARTS = 4_000_000  # so that a body cannot fill the memory: each part takes some 70 bytes when it is read
 _QUOTED_CHARS = 80
 
-_SHARED = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SHARED = _words(
     "model stream stream_options tools tool_choice parallel_tool_calls reasoning temperature top_p top_k min_p seed "
     "presence_penalty frequency_penalty repetition_penalty top_logprobs metadata user safety_identifier "
-    "prompt_cache_key prompt_cache_retention service_tier store".split()
+    "prompt_cache_key prompt_cache_retention service_tier store"
 )
-_KEYS: Mapping[str, Set[str]] = {
+_KEYS = {
     RESPONSES: _SHARED
-    | set(
-        "input instructions include text max_output_tokens max_tool_calls truncation background client_metadata".split()
-    ),
+    | _words("input instructions include text max_output_tokens max_tool_calls truncation background client_metadata"),
     CHAT: _SHARED
-    | set(
+    | _words(
         "messages functions function_call n stop stop_token_ids logprobs logit_bias max_tokens max_completion_tokens "
-        "min_tokens response_format reasoning_effort verbosity ignore_eos skip_special_tokens".split()
+        "min_tokens response_format reasoning_effort verbosity ignore_eos skip_special_tokens"
     ),
 }
-# Kept replies could be asked for later, and a better tier has another price.
+# A reply that the endpoint keeps could be asked for later; another tier has another price.
 _VALUES: Mapping[str, tuple[object, ...]] = {
     "store": (False,),
     "background": (False,),
     "service_tier": ("auto", "default", "flex"),
 }
-_INCLUDES = frozenset({"reasoning.encrypted_content", "message.output_text.logprobs"})
-_TOOLS: Mapping[str, Set[str]] = {
-    RESPONSES: frozenset({"function", "custom", "local_shell"}),
-    CHAT: frozenset({"function"}),
-}
-_TOOL_KEYS = frozenset({"type", "name", "description", "parameters", "strict", "format", "function"})
-_ITEMS = frozenset(
+_INCLUDES = _words("reasoning.encrypted_content message.output_text.logprobs")
+_TOOLS = {RESPONSES: _words("function custom local_shell"), CHAT: _words("function")}
+_TOOL_KEYS = _words("type name description parameters strict format function")
+_ITEMS = _words(
     "message reasoning function_call function_call_output custom_tool_call custom_tool_call_output local_shell_call "
-    "local_shell_call_output".split()
+    "local_shell_call_output"
 )
-_ITEM_KEYS = frozenset(
+_ITEM_KEYS = _words(
     "type id status role phase end_turn content summary encrypted_content name namespace call_id arguments input "
-    "output action".split()
+    "output action"
 )
-_MESSAGE_KEYS = frozenset(
-    "role content name refusal reasoning reasoning_content tool_calls tool_call_id function_call".split()
-)
-_CALL_KEYS = frozenset({"id", "index", "type", "function", "custom"})
-_PARTS = frozenset(
-    "text input_text output_text summary_text reasoning_text refusal image_url input_image file input_file".split()
-)
-_PART_KEYS = frozenset("type text refusal annotations logprobs image_url detail file file_data filename".split())
+_MESSAGE_KEYS = _words("role content name refusal reasoning reasoning_content tool_calls tool_call_id function_call")
+_CALL_KEYS = _words("id index type function custom")
+_PARTS = _words("text input_text output_text summary_text reasoning_text refusal image_url input_image file input_file")
+_PART_KEYS = _words("type text refusal annotations logprobs image_url detail file file_data filename")
 
 
 class Refused(Exception):
@@ -91,6 +87,7 @@ def checked_body(path: str, body: bytes, model: str) -> bytes:
     _check_tools(request, _TOOLS[path])
     if path == RESPONSES:
         _check_items(request.get("input"))
+        request["store"] = False  # left out, it would be true
     else:
         _check_messages(request.get("messages"))
         _ask_for_usage(request)

@@ -50,6 +50,7 @@ from lmev2.models.types import (
 _ROLE = "agent"
 _THOUGHT_CHARS = 400
 _LEFT_OUT = "(the result of an earlier call, left out to save room)"
+_EARLY_S = 0.05  # by which a timer may be early
 _MARGIN_TOKENS = 256  # of the chat template around the messages
 _FORMAT = """{instructions}
 
@@ -90,7 +91,7 @@ def json_model(
         return _response(reply, watched.last_thinking)
 
     async def ask_apart(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        return await in_thread(partial(ask, messages, info), end=_nothing, wait=lambda: time.monotonic() >= deadline)
+        return await in_thread(partial(ask, messages, info), end=_nothing, wait=lambda: time.monotonic() > deadline - _EARLY_S)
 
     return FunctionModel(ask_apart, model_name=settings.model)
 
