@@ -13,15 +13,15 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
-async def in_thread(work: Callable[[], Value], *, end: Callable[[], None], wait: Callable[[], bool]) -> Value:
+async def in_thread(work: Callable[[], Value], end: Callable[[], None] | None = None) -> Value:
     """What ``work`` returns or raises, done in a thread of its own with this context.
 
     The event loop's own threads would be waited for before the process can end, however long their work takes. Only the
     main thread is told of signals; so it has to run the loop, and to pass on that this call was cancelled.
 
     Args:
-        end: called when this call is cancelled, or a signal ends the process: has the work end soon, if it can.
-        wait: asked then whether to wait until the work has ended; what is not waited for ends with the process.
+        end: has the work end at once; called when this call is cancelled or a signal ends the process, and then the
+            work's end is waited for. None: work that cannot be ended; it goes on alone, at most as long as the process.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Value] = loop.create_future()
@@ -40,14 +40,16 @@ async def in_thread(work: Callable[[], Value], *, end: Callable[[], None], wait:
     try:
         thread.start()
         return await asyncio.shield(outcome)
-    except asyncio.CancelledError:
-        end()
-        outcome.add_done_callback(lambda done: done.exception())  # else it is complained that nobody looked
-        if wait():
-            await asyncio.wait([outcome])
+    except BaseException:
+        outcome.add_done_callback(_look)
+        if end is not None:
+            end()
+            if thread.is_alive():
+                thread.join()  # not a wait of the loop, which would be cancelled again
         raise
-    except (KeyboardInterrupt, SystemExit):
-        end()
-        if thread.is_alive() and wait():
-            thread.join()
-        raise
+
+
+def _look(outcome: asyncio.Future[Value]) -> None:
+    """Else it is complained that nobody looked at a fault."""
+    if not outcome.cancelled():
+        outcome.exception()

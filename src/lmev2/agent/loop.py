@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -56,6 +57,7 @@ class LoopAgent:
         self.model = settings.model
         self._make_chat = chat
         self._chat: ChatBackend | None = None
+        self._writing = threading.Lock()  # held while the chat backend is at work
         self._policy = policy or RetryPolicy(retries=settings.retries)
 
     def check(self) -> None:
@@ -97,6 +99,8 @@ class LoopAgent:
                 asyncio.run(self._attempt(box, task, toolbox, trace, deadline, access, scratch))
             except TimeoutError:
                 outcome, detail = "timeout", f"no end within {timeout_s:g} s"
+                with self._writing:  # here a signal to this process still ends the wait
+                    pass
             except UsageLimitExceeded:
                 outcome, detail = "crashed", f"no end within {settings.max_turns} model calls (`max_turns`)"
             except (AgentRunError, ModelCallError, _LostImageError) as error:
@@ -116,7 +120,7 @@ class LoopAgent:
     ) -> None:
         async with AsyncExitStack() as stack:
             agent = PydanticAgent(
-                WatchedModel(await self._open_model(trace, access, scratch, deadline, stack), trace, deadline),
+                WatchedModel(await self._open_model(trace, access, scratch, stack), trace, deadline),
                 output_type=[toolbox.result(), str],
                 instructions=_INSTRUCTIONS.format(folder=box.inside, output_file=task.output_file),
                 tools=toolbox.tools(self._reads_images()),
@@ -127,11 +131,9 @@ class LoopAgent:
                     self._prompt(box, task), usage_limits=UsageLimits(request_limit=self.settings.max_turns)
                 )
 
-    async def _open_model(
-        self, trace: Trace, access: Access | None, scratch: Path, deadline: float, stack: AsyncExitStack
-    ) -> Model:
+    async def _open_model(self, trace: Trace, access: Access | None, scratch: Path, stack: AsyncExitStack) -> Model:
         if access is None:
-            return json_model(self._backend(), self.settings, trace, scratch, deadline)
+            return json_model(self._backend(), self.settings, trace, scratch, self._writing)
         client = await stack.enter_async_context(open_client(self.settings, access))
         return RetryingModel(endpoint_model(self.settings, client), trace, self._policy)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mimetypes
-import time
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -50,7 +50,6 @@ from lmev2.models.types import (
 _ROLE = "agent"
 _THOUGHT_CHARS = 400
 _LEFT_OUT = "(the result of an earlier call, left out to save room)"
-_EARLY_S = 0.05  # by which a timer may be early
 _MARGIN_TOKENS = 256  # of the chat template around the messages
 _FORMAT = """{instructions}
 
@@ -63,7 +62,7 @@ To end without a further call: {{"thought": "why", "final": "what you did"}}"""
 
 
 def json_model(
-    chat: ChatBackend, settings: AgentSettings, trace: Trace, scratch: Path, deadline: float
+    chat: ChatBackend, settings: AgentSettings, trace: Trace, scratch: Path, writing: threading.Lock
 ) -> FunctionModel:
     """A model for the agent loop that asks a chat backend for JSON.
 
@@ -73,8 +72,7 @@ def json_model(
     Args:
         trace: is told what every call cost.
         scratch: a folder outside of the sandbox, where images lie while the model looks at them.
-        deadline: of the attempt, on the clock of :func:`time.monotonic`. A reply that is still being written then is
-            waited for, since the next attempt needs the model; one at the end of the process is not.
+        writing: held while the model writes a reply, which goes on where nobody waits for it any more.
     """
     watched = _Watched(chat, trace)
 
@@ -90,14 +88,14 @@ def json_model(
         reply, _ = ask_json(watched, request, reply_schema(tools), repair_cut=True)
         return _response(reply, watched.last_thinking)
 
+    def ask_alone(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        with writing:
+            return ask(messages, info)
+
     async def ask_apart(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        return await in_thread(partial(ask, messages, info), end=_nothing, wait=lambda: time.monotonic() > deadline - _EARLY_S)
+        return await in_thread(partial(ask_alone, messages, info))
 
     return FunctionModel(ask_apart, model_name=settings.model)
-
-
-def _nothing() -> None:
-    """A reply that is being written cannot be ended."""
 
 
 def reply_schema(tools: Sequence[ToolDefinition]) -> dict[str, Any]:

@@ -112,7 +112,6 @@ class Toolbox:
                 stop=stop,
             ),
             end=stop.set,
-            wait=lambda: True,
         )
         status = (
             f"ended after {done.wall_s:.0f} s, the most it may take"

@@ -133,7 +133,7 @@ def run_row(result: AgentResult, agent: str, model: str, question_id: str, metho
         "wall_s": result.wall_s,
         "spans": len(spans),
         "states": sum(one["last"] - one["first"] + 1 for one in spans),
-        "spans_dropped": len(dropped),
+        "spans_dropped": sum(one.get("count", 1) for one in dropped),
         "isolation": result.isolation,
         "replayed": result.replayed,
         "fault": None if result.output is not None else result.fault(),
