@@ -18,6 +18,7 @@ from test_agent_removal import make_deep
 from lmev2.agent import output as output_module
 from lmev2.agent.output import (
     MAX_BYTES,
+    MAX_MARKDOWN_CHARS,
     DroppedSpan,
     MemoryOutput,
     OutputError,
@@ -34,6 +35,13 @@ STATES = {"t1": 10, "t2": 3}
 
 def span(trajectory_id: Any, first: Any, last: Any) -> dict[str, Any]:
     return {"trajectory_id": trajectory_id, "start_state_index": first, "end_state_index": last}
+
+
+def test_a_text_that_would_fill_the_context_is_refused(tmp_path: Path) -> None:
+    assert len(read(tmp_path, memory(markdown="x" * MAX_MARKDOWN_CHARS)).markdown) == MAX_MARKDOWN_CHARS
+    with pytest.raises(OutputError) as error:
+        read(tmp_path, memory(markdown="x" * (MAX_MARKDOWN_CHARS + 1)))
+    assert error.value.reason == "too_large"
 
 
 def read(folder: Path, content: object, max_states: int = 20) -> MemoryOutput:

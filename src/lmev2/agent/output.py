@@ -40,6 +40,7 @@ DropReason = Literal[
 
 _log = logging.getLogger(__name__)
 
+MAX_MARKDOWN_CHARS = 100_000  # it is the context's first item: one that is larger than the budget leaves nothing
 MAX_BYTES = 1_000_000  # the whole output is prose and indices; screenshots and trees do not belong into it
 _SHOWN_CHARS = 200
 _MAX_SPANS = 1_000  # that are read, besides as many as there may be states
@@ -116,8 +117,8 @@ def read_memory(folder: Path, states: Mapping[str, int], max_states: int) -> Mem
 
     Spans that name an unknown trajectory or state are dropped and recorded. A state counts once, where it first stands:
     a span that repeats states keeps the others, in two pieces if need be; spans beyond the first thousand or so are not
-    read. More than ``max_states`` states in what is
-    then left make the whole output invalid, since nothing says which of them the agent would give up.
+    read. More than ``max_states`` states in what is then left make the whole output invalid, since nothing says which
+    of them the agent would give up; so does a text of more than 100,000 characters.
 
     Args:
         states: number of states of each trajectory in the haystack.
@@ -134,6 +135,12 @@ def read_memory(folder: Path, states: Mapping[str, int], max_states: int) -> Mem
     if not isinstance(written, list):
         raise OutputError(
             "wrong_shape", f"`trajectory_spans` is {_kind(written, value, 'trajectory_spans')}, not a list"
+        )
+    if len(markdown) > MAX_MARKDOWN_CHARS:
+        raise OutputError(
+            "too_large",
+            f"`memory_markdown` has {len(markdown):,} characters, at most {MAX_MARKDOWN_CHARS:,} are allowed; name "
+            "states, do not copy them",
         )
     most = _MAX_SPANS + max_states
     spans, dropped = _usable_spans(written[:most], states)
