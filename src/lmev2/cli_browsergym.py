@@ -75,7 +75,7 @@ def _import(options: argparse.Namespace) -> int:
             skip_invalid=options.skip_invalid,
             progress=report_progress,
         )
-    except DataError as error:
+    except (DataError, OSError) as error:
         print(f"Nothing was imported.\n{error}", file=sys.stderr)
         return 1
     print(_as_json(report) if options.json else _as_text(report))

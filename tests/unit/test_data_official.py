@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from dataroot import SHARED_DATA
+from dataroot import SHARED_DATA, write_png
 
 from lmev2.data.checksums import read_checksums, verify_checksums
 from lmev2.data.errors import DataError, Problems
@@ -23,13 +23,12 @@ pytestmark = pytest.mark.skipif(not ROOT.is_dir(), reason=f"no official question
 
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, QuestionRecord]:
-    """Read from a copy with empty question images, which are not among the official files at hand."""
+    """Read from a copy with question images made up, since they are not among the official files at hand."""
     root = tmp_path_factory.mktemp("official")
     (root / "questions.jsonl").write_bytes((ROOT / "questions.jsonl").read_bytes())
     for path in read_checksums(ROOT):
         if path.startswith("question_screenshots/"):
-            (root / path).parent.mkdir(exist_ok=True)
-            (root / path).touch()
+            write_png(root / path, 1)
     problems = Problems(root)
     file = JsonLinesFile(root, "questions.jsonl", "question", "id", problems, lambda count: None)
     found = load_questions(file, root, problems)

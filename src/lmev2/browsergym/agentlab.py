@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from lmev2.browsergym.run import (
     numbered,
     run_notes,
 )
+from lmev2.data.jsonl import unique_keys
 
 GOAL_FILE = "goal_object.pkl.gz"
 SUMMARY_FILE = "summary_info.json"
@@ -62,6 +64,7 @@ def read_agentlab_run(folder: Path) -> Run:
     steps = [item.step for item in observed]
     goal = _goal(folder, observed[0], faults, notes)
     faults += alignment_faults(steps) + _last_action_faults(observed)
+    faults += _reward_faults(observed) if summary is None else []
     if faults:
         raise RunFault(faults)
     reward = summary if summary is not None else sum(item.reward for item in observed)
@@ -120,9 +123,16 @@ def _kind(value: Any) -> str:
 
 def _number(value: Any) -> float:
     if isinstance(value, int | float):
-        return float(value)
+        return _as_float(value)
     array = array_of(value)
     return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else 0.0
+
+
+def _as_float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _url(observation: dict[str, Any], name: str, faults: list[str]) -> str:
@@ -130,7 +140,8 @@ def _url(observation: dict[str, Any], name: str, faults: list[str]) -> str:
     url = observation.get("url")
     pages = observation.get("open_pages_urls")
     if url is None and isinstance(pages, list | tuple):
-        active = int(_number(observation.get("active_page_index")))
+        index = _number(observation.get("active_page_index"))
+        active = int(index) if math.isfinite(index) else -1
         url = pages[active] if 0 <= active < len(pages) else None
     if isinstance(url, str):
         return url
@@ -212,17 +223,26 @@ def _summary(folder: Path, faults: list[str], notes: list[str]) -> float | None:
         notes.append(f"there is no {SUMMARY_FILE}, because the run did not end; its outcome is that of its steps")
         return None
     try:
-        value = json.loads(path.read_bytes().decode("utf-8"))
+        value = json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         faults.append(f"{SUMMARY_FILE}: found malformed JSON ({error}), expected one JSON object")
         return None
     reward = field_of(value, "cum_reward")
-    if not isinstance(reward, int | float):
+    if isinstance(reward, bool) or not isinstance(reward, int | float):
         faults.append(f"{SUMMARY_FILE}: found {_kind(reward)} as 'cum_reward', expected a number")
+        return None
+    if not math.isfinite(_as_float(reward)):
+        faults.append(f"{SUMMARY_FILE}: found {reward!r:.20} as 'cum_reward', expected a finite number")
         return None
     if field_of(value, "err_msg"):
         notes.append("the run ended with an error")
     return float(reward)
+
+
+def _reward_faults(observed: Sequence[_Observed]) -> list[str]:
+    """Rewards of steps that say nothing of how the run ended."""
+    names = [item.step.name for item in observed if not math.isfinite(item.reward)]
+    return [f"{names[0]}: found a reward that is no finite number, expected one in every step"] if names else []
 
 
 def _last_action_faults(observed: Sequence[_Observed]) -> list[str]:

@@ -20,7 +20,7 @@ from lmev2.browsergym.run import Run, RunFault, run_id, screenshot_path, traject
 from lmev2.data.check import RootCheck, needed_files
 from lmev2.data.errors import PROBLEM_LIMIT, DataError, Problems
 from lmev2.data.jsonl import JsonLinesFile
-from lmev2.data.layout import QUESTIONS_FILE, SCREENSHOTS_FOLDER, TRAJECTORIES_FILE
+from lmev2.data.layout import QUESTIONS_FILE, SCREENSHOTS_FOLDER, TRAJECTORIES_FILE, not_a_file
 from lmev2.files import replacing
 
 _STAGING_PREFIX = ".import-"
@@ -132,9 +132,11 @@ def import_runs(
         progress: called with runs read and runs in all.
 
     Raises:
-        DataError: no run; runs that cannot be taken in, that are in the data root already or given twice. Nothing is
-            written then.
+        DataError: no run; runs that cannot be taken in, that are in the data root already or given twice; no data root
+            can be at ``out``. Nothing is written then.
+        OSError: the data root cannot be written to, or a run cannot be read. Nothing is left then.
     """
+    _check_out(out)
     folders = find_runs(sources)
     known = dict.fromkeys(_ids_in(out), out / TRAJECTORIES_FILE)
     skipped: dict[Path, tuple[str, ...]] = {}
@@ -160,6 +162,20 @@ def import_runs(
     return ImportReport(out, tuple(runs), skipped, needed)
 
 
+def _check_out(out: Path) -> None:
+    """Check that a data root is, or can be made, at a path.
+
+    Raises:
+        DataError: something else stands there, or in the place of what is written into it.
+    """
+    for path in (*reversed(out.absolute().parents), out, out / SCREENSHOTS_FOLDER):
+        if os.path.lexists(path) and not path.is_dir():
+            raise DataError(f"found {path}, which is no folder; expected a folder there, or nothing")
+    instead = not_a_file(out / TRAJECTORIES_FILE)
+    if instead is not None:
+        raise DataError(f"found {instead} at {out / TRAJECTORIES_FILE}, expected the trajectories of a data root there")
+
+
 def _ids_in(out: Path) -> list[str]:
     """Ids of the trajectories that a data root holds already."""
     if not (out / TRAJECTORIES_FILE).is_file():
@@ -174,15 +190,25 @@ def _ids_in(out: Path) -> list[str]:
 @contextmanager
 def _staging(out: Path) -> Iterator[Path]:
     """A folder inside ``out``, so that finished files are renamed within one file system."""
-    made = not out.exists()
-    out.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=out))
+    with _made(out):
+        staging = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=out))
+        try:
+            yield staging
+        finally:
+            shutil.rmtree(staging)
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """A folder, with those above it; the ones that had to be made are removed again if they are left empty."""
+    absent = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        yield staging
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
     finally:
-        shutil.rmtree(staging)
-        if made and not any(out.iterdir()):
-            out.rmdir()
+        for path in absent:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
 
 
 def _stage(
@@ -195,7 +221,10 @@ def _stage(
     prefix: str | None,
 ) -> ImportedRun:
     run = read_run(folder)
-    name = run_id(run, prefix)
+    try:
+        name = run_id(run, prefix)
+    except OSError as error:
+        raise RunFault([f"a screenshot cannot be read ({error})"]) from error
     if name in known:
         raise RunFault([f"the same run is in {known[name]} already, as {name!r}"])
     for number, step in enumerate(run.steps):
@@ -231,23 +260,24 @@ def _check(staging: Path) -> None:
 
 def _move(staging: Path, out: Path, runs: Sequence[ImportedRun]) -> None:
     """Move the screenshots into the data root, then add the lines; on an error, take the screenshots out again."""
-    (out / SCREENSHOTS_FOLDER).mkdir(exist_ok=True)
     moved: list[Path] = []
-    try:
-        for run in runs:
-            target = out / SCREENSHOTS_FOLDER / run.trajectory_id
-            if target.exists():
-                raise DataError(
-                    f"found folder {target}, but no such trajectory in {out / TRAJECTORIES_FILE}; remove the folder "
-                    "or choose another --prefix"
-                )
-            os.rename(staging / SCREENSHOTS_FOLDER / run.trajectory_id, target)
-            moved.append(target)
-        _append(out / TRAJECTORIES_FILE, staging / TRAJECTORIES_FILE)
-    except BaseException:
-        for target in moved:
-            shutil.rmtree(target)
-        raise
+    with _made(out / SCREENSHOTS_FOLDER):
+        try:
+            for run in runs:
+                target = out / SCREENSHOTS_FOLDER / run.trajectory_id
+                if os.path.lexists(target):
+                    kind = "folder" if target.is_dir() else "file"
+                    raise DataError(
+                        f"found {kind} {target}, but no such trajectory in {out / TRAJECTORIES_FILE}; remove "
+                        f"the {kind} or choose another --prefix"
+                    )
+                os.rename(staging / SCREENSHOTS_FOLDER / run.trajectory_id, target)
+                moved.append(target)
+            _append(out / TRAJECTORIES_FILE, staging / TRAJECTORIES_FILE)
+        except BaseException:
+            for target in moved:
+                shutil.rmtree(target)
+            raise
 
 
 def _append(path: Path, more: Path) -> None:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
 from lmev2.browsergym.run import (
     SUCCESS_REWARD,
@@ -20,6 +20,7 @@ from lmev2.browsergym.run import (
     numbered,
     run_notes,
 )
+from lmev2.data.jsonl import unique_keys
 from lmev2.data.schema import Outcome
 
 RUN_FILE = "run.json"
@@ -37,7 +38,7 @@ class RunObject(_Object):
 
     goal: str
     outcome: Outcome | None = None
-    reward: float | None = None
+    reward: FiniteFloat | None = None
     start_url: str | None = None
 
 
@@ -105,7 +106,7 @@ def _read(path: Path, name: str, model: type[AnyObject], faults: list[str]) -> A
         faults.append(f"found no {name}")
         return None
     try:
-        value: Any = json.loads(path.read_bytes().decode("utf-8"))
+        value: Any = json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=unique_keys)
         return model.model_validate(value)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
@@ -113,4 +114,6 @@ def _read(path: Path, name: str, model: type[AnyObject], faults: list[str]) -> A
             faults.append(f"{name}: field {place!r}: {detail['msg']}" if place else f"{name}: {detail['msg']}")
     except (ValueError, RecursionError) as error:
         faults.append(f"{name}: found malformed JSON ({error}), expected one JSON object")
+    except OSError as error:
+        faults.append(f"{name}: cannot be read ({error.strerror})")
     return None

@@ -2,7 +2,8 @@
 
 Loading a pickle the usual way runs code of its author's choice. Here each name that a pickle gives is looked up in a
 list: plain containers are themselves, NumPy's arrays and the classes of the libraries that record runs become
-:class:`Inert` objects, which only keep what they were given, and any other name is refused.
+:class:`Inert` objects, which only keep what they were given, and any other name is refused. What a pickle may make its
+reader build is limited (:mod:`lmev2.browsergym.pickle_limits`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import math
 import pickle
 import re
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+
+from lmev2.browsergym.pickle_limits import MOST_OPERATIONS, operation_fault
 
 MOST_BYTES = 1 << 29
 
@@ -49,6 +53,19 @@ class PickleFault(ValueError):
     """A pickle that is damaged, or holds something that is not read."""
 
 
+class _Budget:
+    """How many entries the objects of one pickle may still be given by copying: a copy is one operation, however long
+    what it copies."""
+
+    def __init__(self) -> None:
+        self._left = MOST_OPERATIONS
+
+    def take(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise PickleFault("the pickle copies its objects over and over, which no step does; it was not loaded")
+
+
 class Inert:
     """Stands for an object of a pickle.
 
@@ -61,6 +78,7 @@ class Inert:
     """
 
     origin = ""
+    _budget: ClassVar[_Budget | None] = None
 
     arguments: tuple[Any, ...]
     fields: dict[str, Any]
@@ -70,6 +88,7 @@ class Inert:
     def __new__(cls, *arguments: Any, **named: Any) -> Inert:  # noqa: D102
         # Not __init__, which pickles that make an object by its class alone do not call.
         self = super().__new__(cls)
+        self._take(len(arguments) + len(named))
         self.arguments = arguments
         self.fields = dict(named)
         self.items = {}
@@ -79,10 +98,15 @@ class Inert:
     def __init__(self, *arguments: Any, **named: Any):
         """Takes what the class is called with, which is kept already."""
 
+    def _take(self, count: int) -> None:
+        if self._budget is not None:
+            self._budget.take(count)
+
     def __setstate__(self, state: Any) -> None:
         parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
         if all(part is None or isinstance(part, dict) for part in parts):
             for part in parts:
+                self._take(len(part or {}))
                 self.fields.update(part or {})
         else:
             self.fields["state"] = state
@@ -107,19 +131,29 @@ class _DataUnpickler(pickle.Unpickler):
     def __init__(self, data: bytes):
         super().__init__(io.BytesIO(data))
         self._classes: dict[str, type] = {}
+        self._budget = _Budget()
 
     def find_class(self, module: str, name: str) -> Any:
         module = "builtins" if module == "__builtin__" else module  # its name in old protocols
         origin = f"{module}.{name}"
         if origin in _CONTAINERS:
-            return _CONTAINERS[origin]
+            return self._maker(_CONTAINERS[origin])
         if origin not in _INERT_NAMES and module.partition(".")[0] not in _INERT_PACKAGES:
             raise PickleFault(
                 f"found {origin!r:.120}, which is neither plain data nor of a library that records runs; it was not "
                 "loaded. A run that holds it can be given as a neutral run folder"
             )
         # A class a load, so that nothing that a pickle sets on it outlives the load.
-        return self._classes.setdefault(origin, type("Inert", (Inert,), {"origin": origin}))
+        return self._classes.setdefault(origin, type("Inert", (Inert,), {"origin": origin, "_budget": self._budget}))
+
+    def _maker(self, kind: Callable[..., Any]) -> Callable[..., Any]:
+        """Makes a container, and charges what it copies."""
+
+        def make(*contents: Any) -> Any:
+            self._budget.take(sum(len(content) for content in contents if hasattr(content, "__len__")))
+            return kind(*contents)
+
+        return make
 
     def persistent_load(self, pid: Any) -> NoReturn:
         raise PickleFault("found a reference to an object outside the pickle")
@@ -129,8 +163,8 @@ def read_pickle(path: Path) -> Any:
     """The content of a gzipped pickle as plain data and :class:`Inert` objects.
 
     Raises:
-        PickleFault: the file is damaged, unpacks to over 512 MiB, or names something that is neither plain data nor
-            of a library that records runs; it says which.
+        PickleFault: the file is damaged, unpacks to over 512 MiB or to too many objects, or names something that is
+            neither plain data nor of a library that records runs; it says which.
         OSError: the file cannot be read.
     """
     try:
@@ -147,9 +181,12 @@ def load_data(data: bytes) -> Any:
     """The content of a pickle as plain data and :class:`Inert` objects.
 
     Raises:
-        PickleFault: the pickle is damaged or names something that is not read.
+        PickleFault: the pickle is damaged, makes too many objects, or names something that is not read.
     """
     try:
+        fault = operation_fault(data)
+        if fault is not None:
+            raise PickleFault(fault)
         return _DataUnpickler(data).load()
     except PickleFault:
         raise

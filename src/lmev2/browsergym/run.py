@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
+from lmev2.data.images import image_fault
 from lmev2.data.layout import SCREENSHOTS_FOLDER
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -54,18 +55,27 @@ class Picture:
         """The picture as PNG; a PNG file byte for byte.
 
         Raises:
-            OSError: the file cannot be read as a picture.
+            OSError: the file cannot be read as a picture; names it.
         """
         if isinstance(self.source, Path):
             data = self.source.read_bytes()
-            if data.startswith(_PNG):
+            if data.startswith(_PNG) and image_fault(self.source) is None:
                 return data
-            image: Image.Image = Image.open(io.BytesIO(data)).convert("RGB")
+            image = _decoded(self.source.name, data)
         else:
             image = Image.fromarray(self.source)
         buffer = io.BytesIO()
         image.save(buffer, "PNG")
         return buffer.getvalue()
+
+
+def _decoded(name: str, data: bytes) -> Image.Image:
+    try:
+        return Image.open(io.BytesIO(data)).convert("RGB")
+    except UnidentifiedImageError as error:  # its text would name the object that the bytes stand in
+        raise OSError(f"{name} is no picture") from error
+    except Exception as error:  # a damaged picture can fail in any way
+        raise OSError(f"{name}: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,14 @@ from lmev2.data.errors import Problems
 from lmev2.data.evidence import load_evidence
 from lmev2.data.haystacks import Haystacks, TrajectoryFacts, check_haystacks, count_haystacks, read_haystacks
 from lmev2.data.jsonl import JsonLinesFile
-from lmev2.data.layout import EVIDENCE_FILE, QUESTIONS_FILE, SCREENSHOTS_FOLDER, TRAJECTORIES_FILE, haystack_file
+from lmev2.data.layout import (
+    EVIDENCE_FILE,
+    QUESTIONS_FILE,
+    SCREENSHOTS_FOLDER,
+    TRAJECTORIES_FILE,
+    haystack_file,
+    not_a_file,
+)
 from lmev2.data.manifest import InputFile, Manifest, fingerprint
 from lmev2.data.questions import count_questions, load_questions
 from lmev2.data.schema import QuestionRecord, Record, TrajectoryRecord, parse_record
@@ -60,8 +67,10 @@ class RootCheck:
         evidence: labels by question; empty without a file of them.
         files: the files that were read, with their hashes.
         wanted: ids of the trajectories that the haystacks name; None if no haystack was read.
+        nameless_questions: the id of some question that is a problem cannot be made out.
         absent_screenshots: number of screenshots that are named but not there, of trajectories that are wanted.
         first_absent: paths of the first of them.
+        without_goal: ids of the trajectories whose goal is blank, which is no problem.
     """
 
     def __init__(
@@ -86,6 +95,7 @@ class RootCheck:
         self._extra: dict[str, Counter[str]] = {}
         self._broken_questions: set[str] = set()
         self._broken_trajectories: set[str] = set()
+        self._nameless_trajectories = False
         self._taken: Counter[str] = Counter()
         self._shots_found = self._shots_missing = self._replaced = 0
         self.questions: dict[str, QuestionRecord] | None = None
@@ -94,8 +104,10 @@ class RootCheck:
         self.evidence: list[Evidence] = []
         self.files: dict[str, InputFile] = {}
         self.wanted: set[str] | None = None
+        self.nameless_questions = False
         self.absent_screenshots = 0
         self.first_absent: list[str] = []
+        self.without_goal: list[str] = []
 
     def _report_to(self, progress: Progress | None) -> Callable[[int], None]:
         if progress is None:
@@ -126,9 +138,19 @@ class RootCheck:
         if TRAJECTORIES_FILE not in self._missing:
             self._read_trajectories(take)
         for tier in self.tiers:
-            check_haystacks(tier, self.questions or {}, self.trajectories, self._broken_trajectories, self._problems)
+            check_haystacks(
+                tier,
+                self.questions or {},
+                self.trajectories,
+                self._broken_trajectories,
+                self._problems,
+                unknown_trajectories=self._nameless_trajectories,
+            )
+        instead = not_a_file(self._root / EVIDENCE_FILE)
         if self._has_evidence:
             self._read_evidence()
+        elif instead is not None:
+            self._problems.add(f"found {instead}, expected a file of labels, or nothing", file=EVIDENCE_FILE)
 
     def manifest(self) -> Manifest:
         """Hashes and counts of what was read; for a root without problems, of which no file is missing."""
@@ -168,12 +190,13 @@ class RootCheck:
         file = self._open(QUESTIONS_FILE, "question", "id")
         self.questions = load_questions(file, self._root, self._problems)
         self._close(QUESTIONS_FILE, file)
-        self._broken_questions = file.broken_ids
+        self._broken_questions, self.nameless_questions = file.broken_ids, file.nameless
         for question in self.questions.values():
             self._count_extra("question", question)
 
     def _read_tier(self, tier: str) -> Haystacks:
-        haystacks, facts = read_haystacks(self._root, tier, self.questions or {}, self._problems)
+        broken = self._broken_questions
+        haystacks, facts = read_haystacks(self._root, tier, self.questions or {}, self._problems, broken)
         self.files[haystacks.file] = facts
         self._on_bytes(facts.bytes)
         return haystacks
@@ -185,22 +208,29 @@ class RootCheck:
         for line in file:
             trajectory = parse_record(TrajectoryRecord, line, self._problems)
             if trajectory is None:
-                file.broken_ids.update(filter(None, [line.id]))
+                file.add_broken(line.id)
                 continue
             faults = order_faults(trajectory)
             if trajectory.id in lines:
                 faults = [f"the id stands on line {lines[trajectory.id]} already, expected unique ids"]
             lines.setdefault(trajectory.id, line.number)
+            if faults:  # how many states it has is not known
+                file.add_broken(trajectory.id)
             if not faults and (self.wanted is None or trajectory.id in self.wanted):
                 faults = self._take(trajectory, take)
             for fault in faults:
                 self._problems.add(fault, file=line.file, line=line.number, id=line.label)
             self.trajectories[trajectory.id] = TrajectoryFacts(trajectory.domain, len(trajectory.states))
+            if not trajectory.goal.strip():
+                self.without_goal.append(trajectory.id)
             self._count_extra("trajectory", trajectory)
             for state in trajectory.states:
                 self._count_extra("state", state)
         self._close(TRAJECTORIES_FILE, file)
-        self._broken_trajectories = file.broken_ids
+        if self.wanted and not file.size:
+            file.nameless = True  # one problem, not one of each id that is looked up
+            self._problems.add("found an empty file, expected the trajectories, one a line", file=TRAJECTORIES_FILE)
+        self._broken_trajectories, self._nameless_trajectories = file.broken_ids, file.nameless
 
     def _take(self, trajectory: TrajectoryRecord, take: Take | None) -> list[str]:
         """Hand on a trajectory of some haystack; returns what is wrong with its screenshots."""
@@ -219,5 +249,13 @@ class RootCheck:
     def _read_evidence(self) -> None:
         file = self._open(EVIDENCE_FILE, "question", "question_id")
         broken = self._broken_questions | self._broken_trajectories
-        self.evidence = load_evidence(file, self.questions, self.trajectories, broken, self._problems)
+        self.evidence = load_evidence(
+            file,
+            self.questions,
+            self.trajectories,
+            broken,
+            self._problems,
+            unknown_questions=self.nameless_questions,
+            unknown_trajectories=self._nameless_trajectories,
+        )
         self._close(EVIDENCE_FILE, file)

@@ -17,11 +17,16 @@ def load_evidence(
     trajectories: Mapping[str, TrajectoryFacts] | None,
     broken_ids: Collection[str],
     problems: Problems,
+    *,
+    unknown_questions: bool = False,
+    unknown_trajectories: bool = False,
 ) -> list[Evidence]:
     """Read evidence labels and check that they name known questions, trajectories of their domain, and states.
 
     Ids in ``broken_ids`` (of questions and trajectories) are known by a line that is a problem already. Questions or
-    trajectories that are None, because their file is missing, are not looked up.
+    trajectories that are None, because their file is missing, are not looked up. With ``unknown_questions`` or
+    ``unknown_trajectories`` their file has problems of lines whose ids cannot be made out: an id that is not found is
+    no further problem.
 
     Raises:
         DataError: the limit of problems is reached.
@@ -31,7 +36,13 @@ def load_evidence(
         record = parse_record(EvidenceRecord, line, problems)
         if record is None or record.question_id in broken_ids:
             continue
-        faults = _faults(record, questions, trajectories, broken_ids)
+        if questions is not None and record.question_id not in questions and unknown_questions:
+            continue
+        known = broken_ids
+        if unknown_trajectories and trajectories is not None:
+            named = {name for hop in record.hops for name, _ in hop}
+            known = {*broken_ids, *(named - trajectories.keys())}
+        faults = _faults(record, questions, trajectories, known)
         if record.question_id in found:
             faults = ["the question has labels on an earlier line already, expected one line per question"]
         _report(faults, line, problems)

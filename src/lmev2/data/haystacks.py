@@ -54,11 +54,16 @@ class Haystacks:
 
 
 def read_haystacks(
-    root: Path, tier: str, questions: Mapping[str, QuestionRecord], problems: Problems
+    root: Path,
+    tier: str,
+    questions: Mapping[str, QuestionRecord],
+    problems: Problems,
+    broken_ids: Collection[str] = (),
 ) -> tuple[Haystacks, InputFile]:
     """Read a tier's haystacks and check their form: an object of non-empty lists of ids, one for each question.
 
-    Entries that do not fit become problems and are left out.
+    Entries that do not fit become problems and are left out. Questions in ``broken_ids`` are known by a line that is a
+    problem already: their entries are not counted as those of other questions.
 
     Raises:
         DataError: the limit of problems is reached.
@@ -83,7 +88,7 @@ def read_haystacks(
             lists[question_id] = tuple(value)
     for question_id in sorted(questions.keys() - seen):
         problems.add("found no entry, expected a list of trajectory ids", file=file, id=f"question {question_id!r}")
-    return Haystacks(tier, file, raw, lists, len(seen - questions.keys())), facts
+    return Haystacks(tier, file, raw, lists, len(seen - questions.keys() - set(broken_ids))), facts
 
 
 def _parse(raw: bytes, file: str, problems: Problems) -> list[tuple[str, Any]] | None:
@@ -123,11 +128,15 @@ def check_haystacks(
     trajectories: Mapping[str, TrajectoryFacts] | None,
     broken_ids: Collection[str],
     problems: Problems,
+    *,
+    unknown_trajectories: bool = False,
 ) -> None:
     """Check that every list names known trajectories of its question's domain, none twice.
 
     A trajectory that is wrong for many questions is one problem. Trajectories in ``broken_ids`` are known by a line
-    that is a problem already. If ``trajectories`` is None, because their file is missing, they are not looked up.
+    that is a problem already. If ``trajectories`` is None, because their file is missing, they are not looked up. With
+    ``unknown_trajectories`` that file has problems of lines whose ids cannot be made out: an id that is not found is no
+    further problem.
 
     Raises:
         DataError: the limit of problems is reached.
@@ -143,6 +152,8 @@ def check_haystacks(
             continue
         for name in sorted(distinct - allowed - set(broken_ids)):
             other = known.get(name)
+            if other is None and unknown_trajectories:
+                continue
             text = (
                 "the trajectory is not in trajectories.jsonl, expected one of its ids"
                 if other is None

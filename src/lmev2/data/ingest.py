@@ -12,7 +12,7 @@ from typing import Any
 
 from lmev2.data.check import Progress, RootCheck, needed_files, root_content
 from lmev2.data.errors import DataError, Problems
-from lmev2.data.layout import BUNDLES_FOLDER, SCREENSHOTS_FOLDER
+from lmev2.data.layout import BUNDLES_FOLDER, SCREENSHOTS_FOLDER, not_a_file
 from lmev2.data.manifest import Manifest
 from lmev2.data.schema import CATEGORIES, QuestionRecord, TrajectoryRecord
 from lmev2.data.trajectories import state_rows, trajectory_row
@@ -87,8 +87,10 @@ def _check_layout(root: Path, tiers: Sequence[str]) -> None:
     missing = [name for name in needed if not (root / name).is_file()]
     if missing:
         paths = (*root.glob("*"), *root.glob("haystacks/*"))
-        found = ", ".join(sorted(path.relative_to(root).as_posix() for path in paths)) or "nothing"
-        raise DataError(f"the data root {root} lacks {', '.join(missing)}; found there: {found}. {content}")
+        there = ", ".join(sorted(path.relative_to(root).as_posix() for path in paths)) or "nothing"
+        instead = {name: not_a_file(root / name) for name in missing}
+        lacks = ", ".join(f"{name} ({found} stands there)" if found else name for name, found in instead.items())
+        raise DataError(f"the data root {root} lacks {lacks}; found there: {there}. {content}")
 
 
 @contextmanager

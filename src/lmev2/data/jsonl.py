@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lmev2.data.errors import Problems
+from lmev2.data.layout import IDENTIFIER
 
 # Half of a surrogate pair: legal in JSON text, no character, and not storable as UTF-8.
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_IDENTIFIER = re.compile(IDENTIFIER)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class JsonLinesFile:
         size: bytes read so far.
         replaced: texts in which a lone surrogate was replaced by U+FFFD.
         broken_ids: ids of lines that could not be read, as far as they can be made out.
+        nameless: the id of some such line cannot be made out, so that an id that is not found may be its.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class JsonLinesFile:
         self.size = 0
         self.replaced = 0
         self.broken_ids: set[str] = set()
+        self.nameless = False
 
     @property
     def sha256(self) -> str:
@@ -87,7 +91,7 @@ class JsonLinesFile:
     def parse(self, number: int, raw: bytes) -> JsonLine | None:
         """The object of one line; None, and a problem collected, when it holds none."""
         try:
-            value = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+            value = json.loads(raw.decode("utf-8"), object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             torn = "" if raw.endswith(b"\n") else "; the file ends inside this line, so it was cut: fetch it again"
             self._refuse(number, raw, f"found malformed JSON ({error}), expected one JSON object{torn}")
@@ -101,13 +105,18 @@ class JsonLinesFile:
         label = f"{self._kind} {identifier!r:.80}" if identifier is not None else f"{self._kind} without id"
         return JsonLine(self._file, number, label, identifier if isinstance(identifier, str) else None, value)
 
+    def add_broken(self, identifier: str | None) -> None:
+        """Keep that the line of an id is a problem already; None, or no id by the format, where it was not made out."""
+        if identifier is not None:
+            self.broken_ids.add(identifier)
+        if identifier is None or _IDENTIFIER.fullmatch(identifier) is None:
+            self.nameless = True
+
     def _refuse(self, number: int, raw: bytes, text: str) -> None:
         match = self._id_pattern.search(raw)
-        label = None
-        if match is not None:
-            identifier = match[1].decode("utf-8", "replace")
-            self.broken_ids.add(identifier)
-            label = f"{self._kind} {identifier!r:.80}"
+        identifier = None if match is None else match[1].decode("utf-8", "replace")
+        self.add_broken(identifier)
+        label = None if identifier is None else f"{self._kind} {identifier!r:.80}"
         self._problems.add(text, file=self._file, line=number, id=label)
 
     def _without_surrogates(self, value: Any) -> Any:
@@ -120,6 +129,20 @@ class JsonLinesFile:
         clean = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         self.replaced += clean != value
         return clean
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs; for ``object_pairs_hook``, since Python's reader keeps the last of equal keys.
+
+    Raises:
+        ValueError: a key stands twice.
+    """
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {repeated!r:.60} stands twice in one object")
+    return found
 
 
 def _refuse_constant(name: str) -> Any:

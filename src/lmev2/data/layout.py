@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import os
+import stat
+from pathlib import Path, PurePosixPath
 
 QUESTIONS_FILE = "questions.jsonl"
 TRAJECTORIES_FILE = "trajectories.jsonl"
@@ -11,6 +13,9 @@ CHECKSUMS_FILE = "checksums.sha256"
 SCREENSHOTS_FOLDER = "screenshots"
 BUNDLES_FOLDER = "trajectory_screenshots"
 QUESTION_IMAGES_FOLDER = "question_screenshots"
+
+IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""Ids become names of folders: in screenshots, and in the sandboxes of coding agents."""
 
 
 def haystack_file(tier: str) -> str:
@@ -24,3 +29,14 @@ def path_fault(path: str) -> str | None:
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
         return f"found path {path!r}, expected one below the data root, without '..'"
     return None
+
+
+def not_a_file(path: Path) -> str | None:
+    """What stands at a path in place of a file; None when there is a file, or nothing at all."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return "a link that leads to no file" if os.path.islink(path) else None
+    if stat.S_ISREG(mode):
+        return None
+    return "a folder" if stat.S_ISDIR(mode) else "something that is no regular file"

@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lmev2.data.errors import Problems
+from lmev2.data.images import KINDS, image_fault
 from lmev2.data.jsonl import JsonLinesFile
 from lmev2.data.layout import QUESTIONS_FILE, path_fault
 from lmev2.data.manifest import QuestionCounts
 from lmev2.data.schema import ABSTENTION_SUFFIX, CATEGORIES, QuestionRecord, parse_record
-from lmev2.scoring.spec import ScorerSpecError, parse_eval_function
+from lmev2.scoring.scorers import gold_phrases, mc_choice_set_match
+from lmev2.scoring.spec import ScorerSpec, ScorerSpecError, parse_eval_function
 
 
 def load_questions(file: JsonLinesFile, root: Path, problems: Problems) -> dict[str, QuestionRecord]:
-    """Read questions by id, and check fields, scorer, image and that no id occurs twice.
+    """Read questions by id, and check fields, scorer, answer, image and that no id occurs twice.
 
-    Lines that do not fit become problems and are left out; their ids are added to ``file.broken_ids``.
+    Lines that do not fit become problems and are left out; ``file.broken_ids`` and ``file.nameless`` tell of them.
 
     Raises:
         DataError: the limit of problems is reached.
@@ -27,11 +29,12 @@ def load_questions(file: JsonLinesFile, root: Path, problems: Problems) -> dict[
     for line in file:
         question = parse_record(QuestionRecord, line, problems)
         if question is None:
-            file.broken_ids.update(filter(None, [line.id]))
+            file.add_broken(line.id)
             continue
         if question.id in questions:
             text = f"the id stands on line {lines[question.id]} already, expected unique ids"
             problems.add(text, file=line.file, line=line.number, id=line.label)
+            file.add_broken(line.id)
             continue
         for fault in (_scorer_fault(question), _image_fault(question, root)):
             if fault is not None:
@@ -39,6 +42,7 @@ def load_questions(file: JsonLinesFile, root: Path, problems: Problems) -> dict[
         questions[question.id] = question
         lines[question.id] = line.number
     if not questions and not len(problems):
+        file.nameless = True
         problems.add("found no question, expected at least one", file=QUESTIONS_FILE)
     return questions
 
@@ -53,7 +57,20 @@ def _scorer_fault(question: QuestionRecord) -> str | None:
             f"field 'eval_function': found scorer {spec.name} on question type {question.question_type!r}, expected it "
             f"only on types that end in {ABSTENTION_SUFFIX!r}"
         )
+    if spec.require_non_empty and _is_empty(question.answer, spec):
+        return (
+            f"field 'answer': found {question.answer!r:.80}, in which scorer {spec.name} finds nothing to compare, so "
+            "that no reply could be right; expected an answer, or the scorer's option require_non_empty=false"
+        )
     return None
+
+
+def _is_empty(answer: str, spec: ScorerSpec) -> bool:
+    if spec.is_phrase:
+        return not gold_phrases(answer, spec)
+    if spec.name == "mc_choice_set_match":  # an answer without letters does not even match itself
+        return not mc_choice_set_match(answer, answer, spec)
+    return not answer.strip()
 
 
 def _image_fault(question: QuestionRecord, root: Path) -> str | None:
@@ -64,7 +81,8 @@ def _image_fault(question: QuestionRecord, root: Path) -> str | None:
         return f"field 'image': {fault}"
     if not (root / question.image).is_file():
         return f"field 'image': found no file {root / question.image}, expected the question's image there"
-    return None
+    broken = image_fault(root / question.image)
+    return None if broken is None else f"field 'image': found {question.image}, which {broken}, expected {KINDS}"
 
 
 def count_questions(questions: Mapping[str, QuestionRecord]) -> QuestionCounts:

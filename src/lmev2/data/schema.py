@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lmev2.data.errors import Problems
 from lmev2.data.jsonl import JsonLine
+from lmev2.data.layout import IDENTIFIER
 
 Domain = Literal["web", "enterprise"]
 Outcome = Literal["success", "failure"]
@@ -38,8 +39,7 @@ CATEGORIES: Mapping[str, Category] = {
     "errors-gotchas": "gotchas",
 }
 
-# Ids become names of folders: in screenshots, and in the sandboxes of coding agents.
-Identifier = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
 Text = Annotated[str, Field(min_length=1)]
 Index = Annotated[int, Field(ge=0, lt=2**31)]
 

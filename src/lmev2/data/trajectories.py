@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lmev2.actions import annotate_actions
+from lmev2.data.images import KINDS, image_fault
 from lmev2.data.layout import SCREENSHOTS_FOLDER, path_fault
 from lmev2.data.schema import TrajectoryRecord
 
@@ -48,11 +49,12 @@ class Screenshots:
 
 
 def find_screenshots(trajectory: TrajectoryRecord, folder: Path, required: bool) -> Screenshots:
-    """Look up the screenshots of all states with one listing of the trajectory's folder.
+    """Look up the screenshots of all states with one listing of the trajectory's folder, and the first bytes of each.
 
     Args:
         folder: the folder that the ``screenshots`` of the data root's paths stand for.
-        required: a state without a screenshot is a fault; else its path is None.
+        required: a state without a screenshot is a fault; else its path is None. A file that is there and is no picture
+            is a fault in any case.
     """
     own = folder / trajectory.id
     there = _list_files(own)
@@ -61,6 +63,7 @@ def find_screenshots(trajectory: TrajectoryRecord, folder: Path, required: bool)
     absent: list[int] = []
     unnamed: list[int] = []
     elsewhere: list[int] = []
+    broken: dict[int, str] = {}
     for state in trajectory.states:
         path: Path | None = None
         if state.screenshot is None:
@@ -71,6 +74,9 @@ def find_screenshots(trajectory: TrajectoryRecord, folder: Path, required: bool)
             absent.append(state.state_index)
         else:
             path = own / name
+            fault = image_fault(path)
+            if fault is not None:
+                broken[state.state_index] = f"{state.screenshot}, which {fault}"
         paths.append(path)
     if elsewhere:
         found = f"found path {trajectory.states[elsewhere[0]].screenshot!r:.120} and the like"
@@ -83,6 +89,9 @@ def find_screenshots(trajectory: TrajectoryRecord, folder: Path, required: bool)
         first = trajectory.states[absent[0]].screenshot
         found = f"{len(there)} files there" if there else "no such folder, or an empty one"
         faults.append(f"found no screenshot file of {_states(absent)}, expected {first} as {own} ({found})")
+    if broken:
+        first_broken = next(iter(broken.values()))
+        faults.append(f"field 'screenshot' of {_states(list(broken))}: found {first_broken}, expected {KINDS}")
     shots = (trajectory.states[position].screenshot for position in absent)
     return Screenshots(tuple(paths), tuple(faults), tuple(path for path in shots if path is not None))
 

@@ -18,6 +18,7 @@ from lmev2.data.layout import (
     QUESTIONS_FILE,
     SCREENSHOTS_FOLDER,
     TRAJECTORIES_FILE,
+    not_a_file,
     path_fault,
 )
 from lmev2.data.manifest import Manifest
@@ -107,9 +108,10 @@ def validate_root(
     check.run()
     missing: list[Missing] = []
     for name in absent:
-        lack = Missing(name, *_absent_text(name, check))
-        problems.add(f"found no such file, expected {lack.text}", file=name)
-        missing.append(lack)
+        text, examples = _absent_text(name, check)
+        instead = not_a_file(root / name)
+        problems.add(f"found {instead or 'no such file'}, expected {text}", file=name)
+        missing.append(Missing(name, text if instead is None else f"{instead} stands there; expected {text}", examples))
     missing += _missing_images(check.questions or {}, root)
     if not shots.is_dir():
         text = _absent_screenshots(root, check)
@@ -201,9 +203,13 @@ def _found(check: RootCheck) -> list[tuple[str, str]]:
 
 def _notes(root: Path, check: RootCheck, manifest: Manifest | None) -> list[str]:
     notes = _sum_notes(root, check)
-    for tier in check.tiers if check.questions is not None else ():
+    for tier in check.tiers if check.questions is not None and not check.nameless_questions else ():
         if tier.other_entries:
             notes.append(f"{tier.file}: {tier.other_entries} entries of questions that {QUESTIONS_FILE} does not hold")
+    if check.without_goal:
+        examples = ", ".join(check.without_goal[:_EXAMPLES])
+        count = len(check.without_goal)
+        notes.append(f"{TRAJECTORIES_FILE}: {count} trajectories have an empty goal, such as {examples}")
     if manifest is not None:
         for kind, names in manifest.extra_fields.items():
             notes.append(f"fields beyond the format on objects of kind {kind}: {counted(names)}")
@@ -214,6 +220,9 @@ def _notes(root: Path, check: RootCheck, manifest: Manifest | None) -> list[str]
 
 def _sum_notes(root: Path, check: RootCheck) -> list[str]:
     """What differs from the published sums: of the files that were read, so that no other is read for it."""
+    instead = not_a_file(root / CHECKSUMS_FILE)
+    if instead is not None:
+        return [f"{CHECKSUMS_FILE} is {instead}, so that no sums were compared"]
     if not (root / CHECKSUMS_FILE).is_file():
         return []
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmev2.data.errors import Problems
-from lmev2.data.jsonl import JsonLine, JsonLinesFile
+from lmev2.data.jsonl import JsonLine, JsonLinesFile, unique_keys
 
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _DEEPEST: Final = 64  # of lists and objects in each other; readers of our files end at 200
@@ -62,16 +62,7 @@ class RecordLines(JsonLinesFile):
 
 
 def _parse(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_without_repeats, parse_float=_finite, parse_constant=_refuse_constant)
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {repeated!r:.60} stands twice in one object")
-    return found
+    return json.loads(text, object_pairs_hook=unique_keys, parse_float=_finite, parse_constant=_refuse_constant)
 
 
 def _finite(text: str) -> float:
