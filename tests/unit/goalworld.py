@@ -135,6 +135,21 @@ REWRITTEN: dict[str, tuple[str, str, tuple[str, ...]]] = {
         'Open the page "Gates".',
         ('the "Yards > Gates" module of the "Harbour" application',),
     ),
+    "points_back": (
+        "Mend the lift.\nNavigate to Work Orders > WO0010023, then close it and tell Ada Lund.",
+        "Mend the lift.\nClose WO0010023 and tell Ada Lund.",
+        ("Work Orders > WO0010023",),
+    ),
+    "inline": (
+        'Clean up the drivers of #A1. 1. Navigate to the "Drivers" module of "Fleet". 2. Find the driver. 3. Delete him.',
+        "Clean up the drivers of #A1. Find the driver. Delete him.",
+        ('the "Drivers" module of "Fleet"',),
+    ),
+    "which_lies": (
+        "Buy 7 of VAN1000, which costs $1,200.50 and is located in Fleet > All Vans. Then retire VAN1001.",
+        "Buy 7 of VAN1000, which costs $1,200.50. Then retire VAN1001.",
+        ("and is located in Fleet > All Vans",),
+    ),
 }
 
 # Goals of level 1 and of other sources: nothing in them is a route.
@@ -150,6 +165,8 @@ UNCHANGED = (
     "1. Buy a lamp.\n2. Buy a shade.",
     "Please complete the following task.",
     "Tell me the total cost of my latest order?",
+    'Set "Instructions" to "1. Navigate to Yard > All\n2. Close it".',
+    'Install the "Camera" application on "VAN-1".',
     "  An odd   goal \n\n\n with white space \n",
     "",
 )

@@ -27,6 +27,9 @@ def kinds(before: str, after: str) -> set[str]:
         "(located in the yard protocols knowledge base)",
         "from the “Requested Items” list",
         "“Self-Service” › “Service Catalog”",
+        "within the Fleet application",
+        "from the Self-Service menu",
+        "in the Yard > Gates",
     ],
 )
 def test_a_route_in_the_result_is_flagged(route: str) -> None:
@@ -46,6 +49,34 @@ def test_navigation_in_plain_words_is_a_route_only_among_steps() -> None:
 def test_steps_that_keep_their_numbers_are_flagged() -> None:
     after = "Order a trail camera\n1. Look for it.\n2. Order 3 \"Trail Cam 9\"\" with configuration {'Choose the lens': 'Wide', 'Strap': True}"
     assert check(ORDER, after) == [Flag("route_left", "numbered steps")]
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "Under the Change application, set the priority.",
+        "Take care. In the Change application, set the priority.",
+        "From the Self-Service menu, choose Knowledge and read.",
+        'Access the "Problem" application and read.',
+        "1. Navigate to the van. 2. Wash it.",
+    ],
+)
+def test_names_that_a_sentence_begins_with_are_routes(goal: str) -> None:
+    assert "route_left" in kinds(goal, goal)
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        'Install the "Camera" application on "VAN-1".',
+        'Remove the licence of the "Camera" application.',
+        "Fill in the application of Ada.",
+        'Choose "Blue" from the "Colour" menu.',
+        "Order from the Menu.",
+    ],
+)
+def test_things_are_no_routes(goal: str) -> None:
+    assert kinds(goal, goal) == set()
 
 
 @pytest.mark.parametrize(
@@ -128,6 +159,10 @@ def test_values_of_every_kind() -> None:
         ("{'a': \"b\"} 'c'", ["{'a': \"b\"}", "c"]),
         ('order 4 "Pro 15"', ["Pro 15"]),
         ('an open " mark', []),
+        ('"a" is "b\nc\nd" and "e"', ["a", "b\nc\nd", "e"]),
+        ("“a\nb” {'c':\n 1}", ["a\nb", "{'c':\n 1}"]),
+        ('"a\nand "b"', ["b"]),
+        ('15" and\n 17" and "c"', ["c"]),
     ],
 )
 def test_quoted_spans(text: str, contents: list[str]) -> None:

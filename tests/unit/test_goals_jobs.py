@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from dataroot import PIPELINE, DataRoot, make_data_root
@@ -163,6 +165,31 @@ def test_rows_of_goals(tables: tuple[Path, Path], tmp_path: Path) -> None:
         assert (row["origin"], row["copies"], row["flags"]) == ("rules", 1, "[]")
         assert json.loads(row["removed_routes"]) == list(sanitize(goal).removed_routes)
     assert {row["origin"] for row in rows if row["domain"] == "web"} == {"unchanged"}
+
+
+def test_pages_that_still_show_a_route_are_flagged(tables: tuple[Path, Path]) -> None:
+    trajectories, states = tables
+    with StateStore(states, trajectories) as store:
+        name = next(name for name in store.trajectory_ids if store.facts(name)["goal"] == CLEAN_UP)
+        run = store.trajectory(name)
+        shown = [
+            replace(run.states[0], tree=run.states[0].tree + f"\n\tStaticText {CLEAN_UP.upper()!r}"),
+            *run.states[1:],
+        ]
+        changed = replace(run, states=tuple(shown))
+        with patch.object(store, "trajectory", lambda _: changed):
+            (row,) = goal_rows([name], store, sanitize_by_rules)
+    assert json.loads(row["flags"]) == ["copy_left: states 0"] and row["copies"] == 1
+    assert summary("rules", [row], Applied(1, "d"))["flagged"] == 1
+
+
+def test_domains_reach_the_checker(tables: tuple[Path, Path]) -> None:
+    goal = "Compare Oak > Pine prices"
+    (web, enterprise) = check_only([(goal, "web"), (goal, "enterprise")])
+    assert web.flags == () and [flag.kind for flag in enterprise.flags] == ["route_left"]
+    made = controller(lambda _: reply(goal))
+    assert sanitize_by_model([(goal, "web")], made, silent)[0].origin == "unchanged"
+    assert made.chat.calls == []  # type: ignore[attr-defined]
 
 
 def test_checked_rows_change_nothing_and_flag_routes(tables: tuple[Path, Path]) -> None:

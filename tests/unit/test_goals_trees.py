@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmev2.goals.check import check, route_ranges
-from lmev2.goals.trees import rewrite_tree
+from lmev2.goals.trees import _Copies, holds_route, rewrite_tree
 from lmev2.tree import Tree
 
 PAGE = """\
@@ -124,6 +124,80 @@ def test_pages_that_share_some_words_stay(other: str) -> None:
     for shape in SHAPES:
         tree = PAGE.format(shape(other))
         assert rewrite_tree(tree, goal, sanitized) == (tree, 0)
+
+
+def repeated(goal: str, times: int) -> list[str]:
+    """Trees that hold a goal several times in one text or one run of lines."""
+    log = " ".join(["Was: " + goal] + [f"Now: {goal}"] * (times - 1))
+    lines = [f"\tStaticText 'Activity'\n\tStaticText {goal!r}"] * times
+    return [
+        "\n".join(f"\tStaticText {goal!r}" for _ in range(times)),
+        "\n".join(lines),
+        "\n".join([in_lines(goal)] + [in_lines(goal).partition("\n")[2]] * (times - 1)),
+        f"\t[a3] textbox 'Log' value={log!r}",
+    ]
+
+
+@pytest.mark.parametrize("times", [2, 3, 50])
+@pytest.mark.parametrize("name", ["order", "clean_up", "chart", "sort", "look_up", "points_back"])
+def test_every_copy_of_several_is_rewritten(name: str, times: int) -> None:
+    goal, sanitized, _ = REWRITTEN[name]
+    for shown_as, wanted in zip(repeated(goal, times), repeated(sanitized, times), strict=True):
+        tree = PAGE.format(shown_as)
+        changed, count = rewrite_tree(tree, goal, sanitized)
+        assert count == times
+        assert shown(changed).split() == shown(PAGE.format(wanted)).split()
+        assert holds_route(tree, goal, sanitized) and not holds_route(changed, goal, sanitized)
+        assert rewrite_tree(changed, goal, sanitized) == (changed, 0)
+
+
+def test_tags_of_markup_are_white_space() -> None:
+    goal, sanitized, _ = REWRITTEN["order"]
+    page = PAGE.format(in_one_line("<p>{}</p>"))
+    changed, count = rewrite_tree(page.format(goal.replace("\n", "<br/>").replace("'", "\\'")), goal, sanitized)
+    assert count == 1 and "Service Catalog" not in shown(changed)
+    assert "<p>Order a trail camera" in changed and "'Strap\\': True}</p>" in changed
+    assert not holds_route(changed, goal, sanitized)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        str.upper,
+        lambda goal: goal.replace('"', "“"),
+        lambda goal: goal.replace(" ", "_"),
+        lambda goal: goal.replace(" ", "&nbsp;").replace("the", "<b>the</b>"),
+    ],
+)
+def test_a_copy_that_is_written_otherwise_is_told_of(written: Callable[[str], str]) -> None:
+    goal, sanitized, _ = REWRITTEN["clean_up"]
+    for shape in (in_value, in_wrapped_lines):
+        tree = PAGE.format(shape(written(goal)))
+        assert holds_route(rewrite_tree(tree, goal, sanitized)[0], goal, sanitized)
+        assert not holds_route(PAGE.format(shape(written(sanitized))), goal, sanitized)
+    assert holds_route(f"[a1] textbox Description, value: {goal!r}", goal, sanitized)
+
+
+@pytest.mark.parametrize("name", REWRITTEN)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nothing_is_told_of_a_rewritten_copy(name: str, shape: Callable[[str], str]) -> None:
+    goal, sanitized, _ = REWRITTEN[name]
+    changed, _ = rewrite_tree(PAGE.format(shape(goal)), goal, sanitized)
+    assert not holds_route(changed, goal, sanitized)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from("abcde"), min_size=4, max_size=30), st.lists(st.sampled_from("abcde"), max_size=60))
+def test_rows_of_words_are_those_of_both_texts_and_leave_no_long_one(goal: list[str], text: list[str]) -> None:
+    copies = _Copies(" ".join(goal), "")
+    runs = list(copies._runs(text))
+    taken = [place for start, _, size in runs for place in range(start, start + size)]
+    assert len(taken) == len(set(taken)) and taken == sorted(taken)
+    for start, first, size in runs:
+        assert text[start : start + size] == goal[first : first + size]
+    left = "".join("." if place in taken else word for place, word in enumerate(text))
+    rows = {"".join(goal[first : first + 6]) for first in range(len(goal) - 5)}
+    assert not any(row in left for row in rows)
 
 
 def test_an_unchanged_goal_changes_no_tree() -> None:

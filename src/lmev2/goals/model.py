@@ -61,7 +61,11 @@ def sanitize_by_model(goals: Sequence[tuple[str, str]], controller: Controller, 
     """
     results = sanitize_by_rules(goals)
     texts = [goal for goal, _ in goals]
-    asked = [number for number, goal in enumerate(texts) if results[number].text != goal or names_route(goal)]
+    asked = [
+        number
+        for number, (goal, domain) in enumerate(goals)
+        if results[number].text != goal or names_route(goal, domain)
+    ]
 
     def write(number: int) -> Written:
         request = goal_request(texts[number], results[number].values, controller)
@@ -69,15 +73,15 @@ def sanitize_by_model(goals: Sequence[tuple[str, str]], controller: Controller, 
 
     written = write_all(controller, asked, write, lambda number: f"goal {number}: {texts[number][:60]!r}", report)
     for number, one in zip(asked, written, strict=True):
-        results[number] = _decide(texts[number], results[number], one)
+        results[number] = _decide(*goals[number], results[number], one)
     return results
 
 
-def _decide(goal: str, by_rules: Sanitized, written: Written) -> Sanitized:
+def _decide(goal: str, domain: str, by_rules: Sanitized, written: Written) -> Sanitized:
     if written.value is None:
         return replace(by_rules, origin="fallback", detail=written.origin.detail)
     text = str(written.value["goal"])
-    flags = check(goal, text)
+    flags = check(goal, text, domain)
     if flags:
         told = "; ".join(map(str, flags))
         return replace(by_rules, origin="fallback", detail=f"the checker objects to the reply: {told}")

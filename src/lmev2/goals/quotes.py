@@ -6,13 +6,15 @@ import re
 from typing import NamedTuple
 
 # A straight mark opens only where no word or mark touches it from the left, so that apostrophes and inches (15") open
-# nothing; it closes where no word follows, and takes doubled marks along ("Apple MacBook Pro 15"").
+# nothing; it closes where no word follows, and takes doubled marks along ("Apple MacBook Pro 15""). A text over several
+# lines has no mark within.
 _SPAN = re.compile(
-    r"(?P<braces>\{[^{}\n]*\})"
-    r"|“(?P<curly>[^“”\n]*)”"
-    r"|‘(?P<single_curly>(?:[^‘’\n]|’(?=\w))*)’(?!\w)"
-    r"|(?<![\w\"])\"(?P<double>(?:[^\"\n]|\"(?=[^\W_]))*)(?P<doubled>\"*)\"(?![\w\"])"
-    r"|(?<![\w'])'(?P<single>(?!\s)(?:[^'\n]|'(?=\w))*)'(?![\w'])"
+    r"(?P<braces>\{[^{}]*\})"
+    r"|“(?P<curly>[^“”]*)”"
+    r"|‘(?P<single_curly>(?:[^‘’\n]++|’(?=\w))*+)’(?!\w)"
+    r"|(?<![\w\"])\"(?P<double>(?:[^\"\n]++|\"(?=[^\W_]))*+)(?P<doubled>\"*)\"(?![\w\"])"
+    r"|(?<![\w\"])\"(?P<lines>(?=\S)[^\"]*(?<=\S))\"(?![\w\"])"
+    r"|(?<![\w'])'(?P<single>(?!\s)(?:[^'\n]++|'(?=\w))*+)'(?![\w'])"
 )
 
 
@@ -38,7 +40,7 @@ def quoted_spans(text: str) -> list[Span]:
         if match["braces"] is not None:
             found.append(Span(match.start(), match.end(), match["braces"], True))
             continue
-        parts = (match["curly"], match["single_curly"], match["double"], match["single"])
+        parts = (match["curly"], match["single_curly"], match["double"], match["lines"], match["single"])
         content = next(part for part in parts if part is not None) + (match["doubled"] or "")
         found.append(Span(match.start(), match.end(), content, False))
     return found

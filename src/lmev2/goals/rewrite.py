@@ -15,7 +15,7 @@ _SCOPES = (
     (re.compile(r"^my\b", re.IGNORECASE), "review only your own entries"),
 )
 _SCOPED_CONDITION = re.compile(
-    r"(?P<scope>Review only (?:the entries assigned to you|your own entries))\.\s+Review the entries where\b"
+    r"(?P<scope>Review only (?:the entries assigned to you|your own entries))\.\s++Review the entries where\b"
 )
 _GENERIC = re.compile(r"^(?:all|my|open|closed|create new|new|overview|properties|administration)$", re.IGNORECASE)
 
@@ -28,7 +28,8 @@ class Rewritten:
         text: the rewritten goal; unchanged if it names no route.
         removed: the routes that were removed, as the goal wrote them, in order.
         opened: names of the pages that the routes ended at, in order.
-        only_route: nothing but routes stood in the goal, so that the text names what they ended at.
+        only_route: nothing but routes stood in the goal, so that the text names what they ended at, or is the goal
+            itself where they do not say.
     """
 
     text: str
@@ -60,6 +61,8 @@ def rewrite(goal: str, hints: bool = True) -> Rewritten:
         _rewrite_once(result, hints)
         if result.text == before:
             break
+        if result.only_route and not result.opened:
+            return Rewritten(goal, only_route=True)
     return result
 
 
@@ -70,7 +73,7 @@ def is_generic(name: str) -> bool:
 
 def _rewrite_once(result: Rewritten, hints: bool) -> None:
     masked, spans = routes.mask(result.text)
-    job = _Job(spans, hints, routes.spells_out_steps(result.text))
+    job = _Job(spans, hints, routes.spells_out_steps(masked))
     lines = [_split(line) for line in masked.split("\n")]
     for line in lines:
         job.remove_routes(line)
@@ -85,7 +88,7 @@ def _rewrite_once(result: Rewritten, hints: bool) -> None:
         result.text = routes.unmask(text, spans)
     else:
         result.only_route = True
-        result.text = _open_pages(result.opened)
+        result.text = _open_pages(result.opened) if result.opened else ""
 
 
 def _split(line: str) -> _Line:
@@ -119,6 +122,8 @@ class _Job:
         return routes.unmask(masked, self._spans).strip().strip("\"'“”‘’").strip()
 
     def remove_routes(self, line: _Line) -> None:
+        if routes.inline_steps(line.mark + line.body):
+            line.body = routes.INLINE_LEAD_IN.sub(" ", routes.INLINE_NUMBER.sub(" ", line.body)).lstrip()
         for pattern in self._patterns:
             while (match := pattern.search(line.body)) is not None:
                 line.body = self._without(line.body, match)
@@ -138,7 +143,7 @@ class _Job:
         place = match["strong"] or match["page"]
         self.removed.append(routes.unmask(place, self._spans).strip())
         names = routes.destinations(place) or [place]
-        opened = re.split(r"\s*[>›»→]\s*", self.plain(names[-1]))[-1].strip()
+        opened = routes.opened_end(self.plain(names[-1]))
         self.opened.append(opened)
         scope = next((clause for pattern, clause in _SCOPES if pattern.match(opened)), "")
         before, after, head, rest = match["before"], match["after"], body[: match.start()], body[match.end() :]
@@ -147,12 +152,29 @@ class _Job:
         if scope:
             return head + before + (_capitalise(scope) if starts else scope) + after + rest
         if not ends:
-            rest = routes.SEARCH_CLAUSE.sub("", rest)
+            rest, searched = routes.SEARCH_CLAUSE.subn("", rest)
+            rest = rest if searched else self._pointing_at(match, names[-1], rest)
         if starts:
             return head + rest if ends else head + before + _capitalise(rest)
         if ends:
             return head + after.strip() + rest
         return head + (", then " if "then" in before + after else before) + rest
+
+    def _pointing_at(self, navigation: re.Match[str], name: str, clause: str) -> str:
+        """The clause after a navigation with the destination's name in place of what points back at it."""
+        points = routes.POINTS_BACK.match(clause)
+        if points is None or is_generic(self.opened[-1]):
+            return clause
+        if navigation.re is routes.PLAIN_NAVIGATION:
+            name = navigation["page"]  # "the incident of Ada" is no name
+        elif len(routes.SIGN.split(self.plain(name))) > 1:
+            name = routes.opened_end(self.plain(name))
+        ending = ""
+        if points["pronoun"].lower() == "its":
+            if not name[-1].isalnum():
+                return clause  # an apostrophe after a quotation mark would open another
+            ending = "'s"
+        return clause[: points.start("pronoun")] + name + ending + clause[points.end() :]
 
     def _noun(self) -> str:
         """What the page opened last lists, such as ``hardware assets``; empty when its name does not say."""
@@ -171,7 +193,8 @@ def _mend(lines: list[_Line], job: _Job) -> None:
     about_filter = routes.FILTER_TITLE.search(_join(lines[:3])) is not None
     leaves = [re.escape(name.lower()) for name in job.opened if len(name) > 3]
     named = re.compile(
-        rf"\s+(?:from|in|via|through|using) the (?:{'|'.join(leaves)})(?=\s+with\b|\s*[.,;]|\s*$)", re.IGNORECASE
+        rf"(?<!\s)\s++(?:from|in|via|through|using) the (?:{'|'.join(leaves)})(?=\s++with\b|\s*+[.,;]|\s*+$)",
+        re.IGNORECASE,
     )
     for number, line in enumerate(lines):
         if line.was_empty:
@@ -198,7 +221,7 @@ def _goes_on(lines: list[_Line]) -> bool:
 
 def _conditions(body: str, about_filter: bool, goes_on: bool) -> str:
     """A filter that only serves a later step becomes the condition that it states."""
-    sentences = re.split(r"(?<=[.!?])(\s+)(?=[A-Z])", body)
+    sentences = re.split(r"(?<=[.!?])(\s++)(?=[A-Z])", body)
     for place in range(0, len(sentences), 2):
         follows = goes_on or place + 2 < len(sentences) or routes.GOES_ON.search(sentences[place]) is not None
         if not follows or about_filter:

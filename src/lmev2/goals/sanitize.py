@@ -44,18 +44,20 @@ def sanitize(goal: str, domain: str = "enterprise") -> Sanitized:
             there (a shop's categories); in ``enterprise`` also menu paths and hints where something lies.
     """
     rewritten = rewrite(goal, hints=domain != "web")
-    return judge(goal, rewritten)
+    return judge(goal, rewritten, domain)
 
 
-def judge(goal: str, rewritten: Rewritten) -> Sanitized:
+def judge(goal: str, rewritten: Rewritten, domain: str = "enterprise") -> Sanitized:
     """The rules' result with its flags."""
-    flags = check(goal, rewritten.text)
-    if rewritten.only_route and (unclear := [name for name in rewritten.opened if is_generic(name)]):
+    flags = check(goal, rewritten.text, domain)
+    if rewritten.only_route and not rewritten.opened:
+        flags.append(Flag("destination_unclear", "the goal is nothing but a route, which names no page"))
+    elif rewritten.only_route and (unclear := [name for name in rewritten.opened if is_generic(name)]):
         flags.append(Flag("destination_unclear", ", ".join(unclear)))
     return Sanitized(
         rewritten.text,
         tuple(rewritten.removed),
-        tuple(kept_values(goal)),
+        tuple(kept_values(goal, domain)),
         tuple(flags),
         "unchanged" if rewritten.text == goal else "rules",
     )
@@ -68,9 +70,9 @@ def sanitize_by_rules(goals: Sequence[tuple[str, str]]) -> list[Sanitized]:
 
 def check_only(goals: Sequence[tuple[str, str]]) -> list[Sanitized]:
     """Many goals with their domains, by :func:`only_check`."""
-    return [only_check(goal) for goal, _ in goals]
+    return [only_check(goal, domain) for goal, domain in goals]
 
 
-def only_check(goal: str) -> Sanitized:
+def only_check(goal: str, domain: str = "enterprise") -> Sanitized:
     """The goal as it is, with flags where it names a route: for data that claims to be sanitised already."""
-    return Sanitized(goal, (), tuple(kept_values(goal)), tuple(check(goal, goal)), "unchanged")
+    return Sanitized(goal, (), tuple(kept_values(goal, domain)), tuple(check(goal, goal, domain)), "unchanged")

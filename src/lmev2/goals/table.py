@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from lmev2.data.store import StateStore
 from lmev2.files import replacing
+from lmev2.goals.check import Flag
 from lmev2.goals.sanitize import Sanitized
-from lmev2.goals.trees import rewrite_tree
+from lmev2.goals.trees import holds_route, rewrite_tree
 from lmev2.models.text import well_formed
 
 _STR, _INT = pa.string(), pa.int32()
@@ -52,19 +53,24 @@ def goal_rows(names: Sequence[str], store: StateStore, sanitize_all: SanitizeAll
     """
     facts = [store.facts(name) for name in names]
     results = sanitize_all([(one["goal"], one["domain"]) for one in facts])
-    return [
-        _row(name, one, result, _copies(store, name, one["goal"], result.text))
-        for name, one, result in zip(names, facts, results, strict=True)
-    ]
+    return [_row(name, one, result, store) for name, one, result in zip(names, facts, results, strict=True)]
 
 
-def _copies(store: StateStore, name: str, goal: str, sanitized: str) -> int:
+def _copies(store: StateStore, name: str, goal: str, sanitized: str) -> tuple[int, list[Flag]]:
+    """The number of the goal's copies that are rewritten in a trajectory's trees, and a flag if a route is left."""
     if goal == sanitized:
-        return 0  # spares reading the states
-    return sum(rewrite_tree(state.tree, goal, sanitized)[1] for state in store.trajectory(name).states)
+        return 0, []  # spares reading the states
+    copies, left = 0, []
+    for state in store.trajectory(name).states:
+        tree, count = rewrite_tree(state.tree, goal, sanitized)
+        copies += count
+        if holds_route(tree, goal, sanitized):
+            left.append(state.state_index)
+    return copies, [Flag("copy_left", f"states {', '.join(map(str, left))}")] if left else []
 
 
-def _row(name: str, facts: Mapping[str, Any], result: Sanitized, copies: int) -> dict[str, Any]:
+def _row(name: str, facts: Mapping[str, Any], result: Sanitized, store: StateStore) -> dict[str, Any]:
+    copies, left = _copies(store, name, facts["goal"], well_formed(result.text))
     return {
         "trajectory_id": name,
         "domain": facts["domain"],
@@ -72,7 +78,7 @@ def _row(name: str, facts: Mapping[str, Any], result: Sanitized, copies: int) ->
         "sanitized": well_formed(result.text),
         "removed_routes": _list(result.removed_routes),
         "kept_values": _list(result.values),
-        "flags": _list(map(str, result.flags)),
+        "flags": _list(map(str, [*result.flags, *left])),
         "origin": result.origin,
         "copies": copies,
         "origin_detail": None if result.detail is None else well_formed(result.detail),

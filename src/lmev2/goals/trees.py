@@ -2,11 +2,15 @@
 
 A private task shows the goal as the value or name of a field, or as lines of text below it. A copy is found word by
 word, so that other white space, line breaks within it and a cut at its end do no harm, and so is a part of the goal,
-such as the title in another field. Only words that the goal's rewriting changed are changed, each in its place.
+such as the title in another field. Only words that the goal's rewriting changed are changed, each in its place. A text
+may hold several copies. What is written otherwise, in capitals or without quotation marks, is no copy;
+:func:`holds_route` tells of it.
 """
 
 from __future__ import annotations
 
+import heapq
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +21,10 @@ from typing import NamedTuple
 from lmev2.tree import decode_literal
 
 _LITERAL = re.compile(r"(?<=[ =])(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
-_TEXT_LINE = re.compile(r"(?P<indent>\t*)(?P<role>StaticText|LineBreak|InlineTextBox) ")
+_TEXT_LINE = re.compile(r"^(?P<indent>\t*+)(?P<role>StaticText|LineBreak|InlineTextBox) ")
 _WORDS = re.compile(r"\S+")
+_TAG = re.compile(r"</?(?:br|p|div|span|ol|ul|li|b|i|u|em|strong)\b[^<>]*>", re.IGNORECASE)
+_PLAIN_WORD = re.compile(r"[^\W_]+")
 _CUT = re.compile(r"(?:\.\.\.|…)$")
 _GRAM = 4
 # A shorter match is no copy, unless it is all that a text holds.
@@ -28,6 +34,8 @@ _MIN_PART = 5
 # Words that both texts share between two changed passages, but too few to stand for themselves.
 _MIN_KEPT = 3
 _MIN_CHARS = 12
+# So many words of a changed passage in a row, apart from marks and capitals, are a part of a route that was left.
+_LEFT_GRAM = 5
 
 
 class _Edit(NamedTuple):
@@ -77,13 +85,27 @@ def rewrite_tree(tree: str, goal: str, sanitized: str) -> tuple[str, int]:
     changes: dict[_Piece, list[_Change]] = {}
     count = 0
     for pieces in _texts(lines):
-        found = copies.changes([piece.text for piece in pieces])
-        if any(found):
-            count += 1
+        found, number = copies.changes([piece.text for piece in pieces])
+        if number:
+            count += number
             for piece, own in zip(pieces, found, strict=True):
                 if own:
                     changes.setdefault(piece, own)
     return (_apply(lines, changes), count) if count else (tree, 0)
+
+
+def holds_route(tree: str, goal: str, sanitized: str) -> bool:
+    """Whether a tree still holds some words in a row of a passage that a goal's rewriting changed.
+
+    It reads more loosely than :func:`rewrite_tree`: capitals, quotation marks, other signs and mark-up make no
+    difference, and neither does what a line's words belong to.
+
+    Args:
+        tree: an accessibility tree as text, as :func:`rewrite_tree` gave it.
+        goal: the goal as it was.
+        sanitized: the rewritten goal.
+    """
+    return _copies_of(goal, sanitized).left_in(tree)
 
 
 @lru_cache(maxsize=64)
@@ -95,7 +117,7 @@ class _Copies:
     """What the rewriting of a goal changed, and how to find it in other texts."""
 
     def __init__(self, goal: str, sanitized: str):
-        self._words = goal.split()
+        self._words = [match[0] for match in _words(goal)]
         self._edits = _edits(goal, sanitized)
         touched = [
             place
@@ -103,7 +125,12 @@ class _Copies:
             if any(edit.start < place + _GRAM and place < edit.end for edit in self._edits)
         ]
         self._grams = {tuple(self._words[place : place + _GRAM]) for place in touched}
+        self._places: dict[tuple[str, ...], list[int]] = {}
+        for place in range(len(self._words) - _GRAM + 1):
+            self._places.setdefault(tuple(self._words[place : place + _GRAM]), []).append(place)
         self._marks = frozenset(mark for edit in self._edits for mark in self._marks_of(edit))
+        self._left = self._left_grams(sanitized)
+        self._plain_marks = frozenset(mark.casefold() for mark in self._marks)
 
     def _marks_of(self, edit: _Edit) -> list[str]:
         """The first longer word of a changed passage, which a cut leaves, and the longest. Of letters and digits only:
@@ -112,18 +139,39 @@ class _Copies:
         longer = [word for word in words if len(word) >= _GRAM]
         return [longer[0], max(longer, key=len)] if longer else words[:1]
 
+    def _left_grams(self, sanitized: str) -> dict[int, set[tuple[str, ...]]]:
+        """Plain words in a row of changed passages, by their number: the whole of a shorter passage."""
+        kept = _plain_words(sanitized)
+        grams: dict[int, set[tuple[str, ...]]] = {}
+        for edit in self._edits:
+            words = _plain_words(" ".join(self._words[edit.start : edit.end]))
+            size = min(_LEFT_GRAM, len(words))
+            if size >= _MIN_KEPT:
+                grams.setdefault(size, set()).update(_grams(words, size))
+        return {size: found - set(_grams(kept, size)) for size, found in grams.items()}
+
+    def left_in(self, tree: str) -> bool:
+        """Whether a tree holds a part of a changed passage."""
+        lowered = tree.casefold()
+        if not any(mark in lowered for mark in self._plain_marks):
+            return False
+        words = _plain_words("\n".join(_shown(line) for line in tree.split("\n")))
+        return any(gram in found for size, found in self._left.items() for gram in _grams(words, size))
+
     def may_stand_in(self, tree: str) -> bool:
         """Whether a tree holds a telling word of a changed passage; cheap, and false for most trees."""
         return any(mark in tree for mark in self._marks)
 
-    def changes(self, texts: list[str]) -> list[list[_Change]]:
-        """The changes of each text, which in order hold parts of one copy."""
-        places = [(number, match) for number, text in enumerate(texts) for match in _WORDS.finditer(text)]
+    def changes(self, texts: list[str]) -> tuple[list[list[_Change]], int]:
+        """The changes of each text, which in order hold copies or parts of one, and the number of copies changed."""
+        places = [(number, match) for number, text in enumerate(texts) for match in _words(text)]
         words = [match[0] for _, match in places]
         found: list[list[_Change]] = [[] for _ in texts]
-        if not any(tuple(words[place : place + _GRAM]) in self._grams for place in range(len(words) - _GRAM + 1)):
-            return found
-        for first, start, size in self._runs(words):
+        copies, reached = 0, len(self._words)
+        if not any(gram in self._grams for gram in _grams(words, _GRAM)):
+            return found, copies
+        for start, first, size in self._runs(words):
+            changed = False
             for edit in self._edits:
                 low, high = max(edit.start, first), min(edit.end, first + size)
                 ends = low == edit.start and start + size == len(words)  # the text is cut within the passage
@@ -134,21 +182,85 @@ class _Copies:
                 if high + shift == len(words) and (cut := _CUT.search(words[-1])):
                     text += cut[0]
                 _spread(found, texts, places[low + shift : high + shift], text)
-        return found
+                changed = True
+            if changed:
+                copies += first < reached  # the goal begins anew
+                reached = first + size
+        return found, copies
 
     def _runs(self, words: list[str]) -> Iterator[tuple[int, int, int]]:
-        """Where words of the goal stand in a row: first word in the goal, first word in the text, number of words."""
-        for first, start, size in SequenceMatcher(None, self._words, words, autojunk=False).get_matching_blocks():
+        """Where words of the goal stand in a row: first word in the text, first word in the goal, number of words.
+
+        In the text's order; no word belongs to two. The longest are found first, and each part of the goal may be found
+        any number of times.
+        """
+        taken = bytearray(len(words))
+        waiting = [(-size, start, first) for start, first, size in self._rows(words)]
+        heapq.heapify(waiting)
+        runs = []
+        while waiting:
+            size, start, first = heapq.heappop(waiting)
+            size = -size
+            free = list(_free(taken, start, start + size))
+            if free == [(start, start + size)]:
+                taken[start : start + size] = b"\1" * size
+                runs.append((start, first, size))
+                continue
+            for begin, end in free:
+                if end - begin >= _GRAM:
+                    heapq.heappush(waiting, (begin - end, begin, first + begin - start))
+        for start, first, size in sorted(runs):
             following = self._words[first + size : first + size + 1]
             if following and start + size == len(words) - 1 and _CUT.search(words[-1]):
                 size += following[0].startswith(_CUT.sub("", words[-1]))
             if size >= _MIN_RUN or size == len(words) >= _GRAM:
-                yield first, start, size
+                yield start, first, size
+
+    def _rows(self, words: list[str]) -> Iterator[tuple[int, int, int]]:
+        """Every row of words that both have and that cannot be made longer, of at least a gram."""
+        for start, gram in enumerate(_grams(words, _GRAM)):
+            for first in self._places.get(gram, ()):
+                if start and first and words[start - 1] == self._words[first - 1]:
+                    continue  # within a row
+                size = _GRAM
+                while words[start + size : start + size + 1] == self._words[first + size : first + size + 1] != []:
+                    size += 1
+                yield start, first, size
+
+
+def _free(taken: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a range that are not taken."""
+    while (start := taken.find(0, start, end)) >= 0:
+        stop = taken.find(1, start, end)
+        yield start, end if stop < 0 else stop
+        if stop < 0:
+            return
+        start = stop
+
+
+def _words(text: str) -> Iterator[re.Match[str]]:
+    """The words of a text; tags of mark-up are white space, as long as they are."""
+    return _WORDS.finditer(_TAG.sub(lambda match: " " * len(match[0]), text))
+
+
+def _plain_words(text: str) -> list[str]:
+    return _PLAIN_WORD.findall(_TAG.sub(" ", text).casefold())
+
+
+def _grams(words: list[str], size: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(words[place : place + size]) for place in range(len(words) - size + 1))
+
+
+def _shown(line: str) -> str:
+    """What a line shows; of lines of text, only that, so that words run on from one to the next."""
+    texts = _LITERAL.sub(lambda match: f" {html.unescape(decode_literal(match[0]))} ", line)
+    match = _TEXT_LINE.match(texts)
+    return texts[match.end() :] if match else texts
 
 
 def _edits(goal: str, sanitized: str) -> list[_Edit]:
     """The passages of a goal that its rewriting changed, in words, in order."""
-    old, new = goal.split(), list(_WORDS.finditer(sanitized))
+    old, new = [match[0] for match in _words(goal)], list(_words(sanitized))
     codes = SequenceMatcher(None, old, [match[0] for match in new], autojunk=False).get_opcodes()
     joined: list[tuple[int, int, int, int]] = []
     last_kept = _MIN_KEPT

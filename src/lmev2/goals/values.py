@@ -9,17 +9,17 @@ from itertools import pairwise
 
 from lmev2.goals.quotes import Span, quoted_spans
 
-_TOKEN = re.compile(r"\S+@\S+|[#$€£]?[\w][\w.:/,+-]*|\(\d+\)")
-_STEP_NUMBER = re.compile(r"^[ \t]*\d{1,2}[.)](?=\s)", re.MULTILINE)
+_TOKEN = re.compile(r"(?<!\S)\S+@\S+|[#$€£]?[\w][\w.:/,+-]*|\(\d+\)")
+_STEP_NUMBER = re.compile(r"^[ \t]*+(\d{1,2})[.)](?=\s)", re.MULTILINE)
+# In one line with others: after the end of a sentence, before a capital or a quotation mark.
+_INLINE_STEP = re.compile(r"(?:^[ \t]*+|(?<=[.!?:;…])[ \t]++)(\d{1,2})[.)](?=[ \t]++[\"“'‘A-ZÀ-Þ|])")
 # Double-barrelled names, with the capitalised words that go with them; and capitalised words after a small one.
 _NAME = re.compile(r"\b[A-ZÀ-Þ]\w*(?:-[A-ZÀ-Þ]\w*)+(?:[ \t]+[A-ZÀ-Þ]\w*(?:-[A-ZÀ-Þ]\w*)*)*")
 _CAPITALS = re.compile(r"(?:(?<=[a-zß-ÿ][ \t])|(?<=[,:][ \t]))[A-ZÀ-Þ]\w+(?:[ \t]+[A-ZÀ-Þ]\w+)+")
-_ITEM = re.compile(
-    r"^[ \t]*[-*•][ \t]+(?P<key>[^:\n\"“']{1,60}?)[ \t]*:[ \t]+(?P<value>\S[^\n]*?)[ \t]*$", re.MULTILINE
-)
+_ITEM = re.compile(r"^[ \t]*+[-*•][ \t]++(?P<key>[^:\n\"“']{1,60}?)[ \t]*+:[ \t]++(?P<value>\S[^\n]*+)", re.MULTILINE)
 # ``Item: Apple Watch, Quantity: 1``: longer texts after a colon are prose.
 _INLINE = re.compile(
-    r"\b(?P<key>[A-ZÀ-Þ][\w ]{1,30}): (?P<value>[^\s,.;:|][^,.;:|\n]{0,29})(?=[,.;]|[ \t]*$)", re.MULTILINE
+    r"\b(?P<key>[A-ZÀ-Þ][\w ]{1,30}): (?P<value>[^\s,.;:|][^,.;:|\n]{0,29})(?=[,.;]|[ \t]*+$)", re.MULTILINE
 )
 _TRAILING = ".,:;!?'’-/+"
 # Between two quoted texts of one condition: "F" is "V", a value of "V" for field "F".
@@ -45,7 +45,7 @@ def values(text: str, outside: Sequence[Range] = ()) -> list[str]:
     for match in _ITEM.finditer(text):
         if not _inside(match.start("key"), match.end("value"), outside):
             found += [match["key"], match["value"]]
-    prose = _blank(_STEP_NUMBER.sub(lambda match: " " * len(match[0]), text), [*outside, *map(_range, spans)])
+    prose = _blank(text, [*outside, *map(_range, spans), *steps(text)])
     for match in _TOKEN.finditer(prose):
         token = match[0].rstrip(_TRAILING)
         if any(character.isdigit() for character in token) or "@" in token or token.startswith("#"):
@@ -67,6 +67,19 @@ def pairs(text: str, outside: Sequence[Range] = ()) -> list[tuple[str, str]]:
             items = _of_braces(span.content)
             found += zip(items[::2], items[1::2], strict=False)
     return [(first, second) for first, second in dict.fromkeys(found) if first.strip() and second.strip()]
+
+
+def steps(text: str) -> list[Range]:
+    """Where the numbers of steps stand: at heads of lines, and within a line that counts from 1; not in quotes."""
+    prose = _blank(text, map(_range, quoted_spans(text)))
+    found = {match.span(1) for match in _STEP_NUMBER.finditer(prose)}
+    start = 0
+    for line in prose.split("\n"):
+        counted = list(_INLINE_STEP.finditer(line))
+        if len(counted) > 1 and [int(match[1]) for match in counted] == list(range(1, len(counted) + 1)):
+            found |= {(start + match.start(1), start + match.end(1)) for match in counted}
+        start += len(line) + 1
+    return sorted(found)
 
 
 def normal(text: str) -> str:
