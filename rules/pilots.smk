@@ -1,8 +1,45 @@
 """Pilot studies: answers from oracle contexts (paper, Figure 4) and without any context (paper, Table 6)."""
 
+from functools import cache
+
+from lmev2.data.errors import DataError
+from lmev2.pilots.labels import check_labels
+from lmev2.pilots.specs import check_reader_labels
+
+try:
+    check_reader_labels(PLAN)
+except ConfigError as error:
+    raise WorkflowError(str(error)) from None
+
 # Below this folder, contexts, answers and scores lie by what the context holds and who answers.
 PILOTS = f"{RESULTS}/pilots"
 PILOT_CELL = "{context}/{reader}/{qshard}"
+
+
+@cache
+def check_run_labels():
+    """Stop if a question that the pilot studies ask lacks evidence labels; looks once at the data root."""
+    run = PLAN.config.run
+    try:
+        check_labels(PLAN.data_root, run.tiers, run.questions, run.seed)
+    except DataError as error:
+        raise WorkflowError(
+            f"pilots.figure4, data root {PLAN.data_root.absolute()}: {error}"
+        ) from None
+
+
+def complete_evidence(wildcards):
+    """Evidence labels; where contexts are still to be made of them, incomplete ones are refused before any job."""
+    contexts = f"{PILOTS}/contexts/{PILOT_CELL}.parquet".format(
+        **dict(wildcards.items())
+    )
+    # Snakemake forgives an input function where the outputs already exist, and contexts of former labels would pass
+    # for finished. There the job runs again, since the labels changed, and refuses them.
+    if wildcards.context == NO_CONTEXT or Path(contexts).exists():
+        return rules.ingest_dataset.output.evidence
+    path = oracle_evidence(wildcards)
+    check_run_labels()
+    return path
 
 
 rule build_oracle_contexts:
@@ -10,7 +47,7 @@ rule build_oracle_contexts:
     input:
         notes=oracle_notes,
         questions=rules.select_questions.output.questions,
-        evidence=oracle_evidence,
+        evidence=complete_evidence,
         trajectories=TRAJECTORIES,
         states=STATES,
     output:
@@ -66,7 +103,7 @@ rule answer_oracle_files:
             rules.build_agent_pool.output.entries, shard=PLAN.trajectory_shards
         ),
         questions=rules.select_questions.output.questions,
-        evidence=oracle_evidence,
+        evidence=rules.ingest_dataset.output.evidence,
         contexts=f"{PILOTS}/contexts/{ORACLE_FILES}/{{qshard}}.parquet",
         states=STATES,
         invocation=prompt("agent_invocation"),
@@ -126,6 +163,7 @@ rule export_figure4:
         near_scores=near_files("scores"),
         near_answers=near_files("answers"),
         manifest=rules.ingest_dataset.output.manifest,
+        goals=GOALS,
         published=published("figure4"),
     output:
         csv=report(

@@ -320,6 +320,7 @@ rule export_table1:
         questions=rules.ingest_dataset.output.questions,
         haystacks=rules.ingest_dataset.output.haystacks,
         tokens=expand(rules.count_tokens.output[0], shard=PLAN.trajectory_shards),
+        goals=GOALS,
         published=published("table1"),
         query=sql("table1"),
     output:
@@ -353,6 +354,7 @@ rule export_statistics:
         evidence=rules.ingest_dataset.output.evidence,
         trajectories=TRAJECTORIES,
         states=STATES,
+        goals=GOALS,
         query=sql("statistics"),
     output:
         csv=report(
@@ -387,6 +389,7 @@ rule export_table6:
             if PLAN.config.pilots.table6.readers
             else []
         ),
+        goals=GOALS if PLAN.config.pilots.table6.readers else [],
         published=published("table6"),
     output:
         csv=report(

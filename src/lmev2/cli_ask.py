@@ -27,6 +27,7 @@ _LABEL = len("Retrieval")
 _INDENT = "    "
 _BAR = "│ "
 _ENTRY_LINES = 8
+_IMAGE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 
 
 def add_commands(commands: Any) -> None:
@@ -71,8 +72,16 @@ def _question(value: str) -> str:
 
 
 def _image(value: str) -> Path:
+    from PIL import Image
+
     if not Path(value).is_file():
         raise argparse.ArgumentTypeError(f"found no file {value}")
+    try:
+        with Image.open(value, formats=_IMAGE_FORMATS) as image:
+            image.load()
+    except Exception as error:  # a decoder raises whatever it meets in a broken file
+        kinds = ", ".join(_IMAGE_FORMATS)
+        raise argparse.ArgumentTypeError(f"{value} is not a whole image ({kinds}): {error}") from error
     return Path(value)
 
 
@@ -224,7 +233,7 @@ def _evidence_text(reply: Reply, limit: int, width: int) -> str:
     if len(shown) < count:
         head += f", {len(shown)} shown (--show 0: all)"
     kept = items if reply.answer is None else items - int(reply.answer.row["items_dropped"])
-    return "\n\n".join([head, *(_entry_text(one, kept, width) for one in shown)])
+    return "\n\n".join(["\n".join(wrap(head, width)), *(_entry_text(one, kept, width) for one in shown)])
 
 
 def _chosen(evidence: Sequence[Evidence], limit: int) -> list[Evidence]:

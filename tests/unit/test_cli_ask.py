@@ -218,8 +218,9 @@ def test_the_text_fits_the_terminal(
     world: AskWorld, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, method: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    out, _ = asked(world, capsys, "--method", method, "--show", "0", question="word " * 60 + "x" * 200)
-    assert max(map(display_width, out.split("\n"))) <= columns
+    for shown in ("0", "1"):
+        out, _ = asked(world, capsys, "--method", method, "--show", shown, question="word " * 60 + "x" * 200)
+        assert max(map(display_width, out.split("\n"))) <= columns
 
 
 def test_what_pages_wrote_cannot_command_the_terminal(
@@ -274,6 +275,20 @@ def test_wrong_commands_end_with_2(arguments: list[str], message: str, capsys: p
         main(["ask", *arguments])
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_whole_image_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_png(tmp_path / "whole.png", 3)
+    whole = (tmp_path / "whole.png").read_bytes()
+    contents = {"cfg.yaml": b"run: {}\n", "empty.png": b"", "cut.png": whole[:-30], "text.jpg": b"no image"}
+    contents["page.eps"] = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(SystemExit) as stopped:
+            main(["ask", QUESTION, "--image", str(tmp_path / name)])
+        assert stopped.value.code == 2, name
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"argument --image: {tmp_path / name} is not a whole image (PNG, JPEG, GIF, WEBP): " in said, name
 
 
 def test_a_wrong_configuration_ends_with_2(world: AskWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

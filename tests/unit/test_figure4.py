@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 from pathlib import Path
 from statistics import fmean
@@ -19,7 +20,7 @@ from lmev2.report.figures_figure4 import draw_figure4, figure4_lanes, plot_figur
 from lmev2.rows import ANSWER, ORACLE_CUT, SCORE, write_rows
 from lmev2.tables.export import read_table
 from lmev2.tables.figure4 import HEADER, export_figure4, figure4_rows
-from lmev2.tables.pilots import ACCURACIES, by_cell, cost, cut_facts, facts
+from lmev2.tables.pilots import ACCURACIES, by_cell, cost, cut_facts, facts, made_of
 from lmev2.tables.table6 import export_table6, own_row
 
 PAPERS = {"reader": "reader", "model": "qwen3.5-9b", "name": "qwen3.5-9b (thinking)", "label": "Our Qwen"}
@@ -186,3 +187,15 @@ def test_table_6_prints_counts_and_cost_where_there_are_rows_of_ours(tmp_path: P
     assert (last["cost"], last["errors"]) == (own["cost"], own["errors"]) and int(last["errors"]) > 0
     text = files.markdown.read_text(encoding="utf-8")
     assert text.startswith("# INCOMPLETE") and f"{own['cost']} EUR" in text and "**This run**" in text
+
+
+@pytest.mark.parametrize("changed", [0, 3])
+def test_the_notes_tell_of_models_data_and_rewritten_goals(tmp_path: Path, changed: int) -> None:
+    manifest, goals = tmp_path / "manifest.json", tmp_path / "summary.json"
+    manifest.write_text(json.dumps({"fingerprint": "f00"}), encoding="utf-8")
+    summary = {"mode": "rules", "goals": 9, "changed": changed, "flagged": 0, "origins": {}}
+    goals.write_text(json.dumps(summary), encoding="utf-8")
+    notes = made_of({"cells": [OTHER], "remarks": {}, "judge": "J", "render": "full"}, manifest, goals)
+    assert notes[1:2] == ["Judge: J. Contexts are rendered full. Data fingerprint: f00."]
+    told = ["Goals: 3 of 9 goals rewritten without their routes (goals/report.csv)."]
+    assert notes[2:] == (told if changed else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from unit.dataroot import make_data_root
 from lmev2.config import ConfigError, load_config
 from lmev2.models.settings import ReaderSettings
 from lmev2.pilots.settings import model_name, published_name
+from lmev2.pilots.specs import check_reader_labels
 from lmev2.plan import Plan
 from lmev2.tables.export import read_table
 
@@ -110,6 +112,35 @@ def test_a_model_is_called_what_its_settings_are() -> None:
     published = ["Qwen3.5-9B (thinking)", "GPT-5.4-mini (medium)"]
     assert published_name(model_name(thinking), published) == "Qwen3.5-9B (thinking)"
     assert published_name(model_name(settings), published) is None  # another way of asking is another reader
+
+
+@pytest.mark.parametrize(
+    ("readers", "study", "message"),
+    [
+        ({"a": {}, "b": {}}, {"figure4": ["a", "b"]}, r"pilots\.figure4: .*'other-1' of a, b\. Set `label`"),
+        ({"a": {}, "b": {"label": "other-1"}}, {"table6": ["b", "a"]}, r"pilots\.table6: .*'other-1' of b, a"),
+        ({"a": {"label": "OWN"}}, {"figure4": ["reader", "a"]}, "'OWN' of reader, a"),
+        ({"a": {"label": "OWN"}}, {"figure4": ["a"]}, "'OWN' of a, reader"),  # whose methods stand beside it
+        ({"a": {}, "b": {"label": "B"}}, {"figure4": ["a", "b"], "table6": ["a", "b", "reader"]}, None),
+        ({"a": {}, "b": {"reasoning_effort": "low"}}, {"figure4": ["a", "b"]}, None),
+        ({"a": {}, "b": {}}, {"figure4": ["a"], "table6": ["b"]}, None),  # two tables
+    ],
+)
+def test_readers_of_a_study_have_labels_of_their_own(
+    project: Path, readers: dict[str, Any], study: dict[str, list[str]], message: str | None
+) -> None:
+    raw = load(project)
+    own = model_name(load_config(raw).models.reader)
+    values = {name: {**more, "label": own} if more.get("label") == "OWN" else more for name, more in readers.items()}
+    pilots = {"readers": {name: reader(**more) for name, more in values.items()}}
+    pilots |= {name: {"readers": chosen} for name, chosen in study.items()}
+    pilots["figure4"] = {"contexts": ["no_context"], **pilots.get("figure4", {})}
+    plan = Plan(load_config(merged(raw, {"pilots": pilots})), project)
+    if message is None:
+        check_reader_labels(plan)
+    else:
+        with pytest.raises(ConfigError, match=message.replace("OWN", re.escape(own))):
+            check_reader_labels(plan)
 
 
 def test_settings_of_a_reader_reach_its_own_jobs_only(project: Path) -> None:

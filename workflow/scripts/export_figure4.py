@@ -23,5 +23,5 @@ with Job(snakemake) as job:
         rows,
         TableFiles(Path(output.csv), Path(output.md), Path(output.tex)),
         snakemake.params.title,
-        made_of(job.spec, Path(snakemake.input.manifest)),
+        made_of(job.spec, Path(snakemake.input.manifest), Path(snakemake.input.goals)),
     )

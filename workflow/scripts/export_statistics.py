@@ -5,6 +5,7 @@ from pathlib import Path
 from lmev2.job import Job
 from lmev2.tables.data_statistics import VIEWS, export_statistics
 from lmev2.tables.export import TableFiles
+from lmev2.tables.notes import read_goal_notes
 
 with Job(snakemake):
     output = snakemake.output
@@ -13,4 +14,5 @@ with Job(snakemake):
         Path(snakemake.input.query).read_text(encoding="utf-8"),
         TableFiles(Path(output.csv), Path(output.md), Path(output.tex)),
         snakemake.params.title,
+        read_goal_notes(Path(snakemake.input.goals)),
     )

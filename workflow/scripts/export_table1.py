@@ -4,6 +4,7 @@ from pathlib import Path
 
 from lmev2.job import Job
 from lmev2.tables.export import TableFiles, read_table
+from lmev2.tables.notes import read_goal_notes
 from lmev2.tables.table1 import export_table1
 
 with Job(snakemake) as job:
@@ -20,4 +21,5 @@ with Job(snakemake) as job:
         job.spec["tokenizer"],
         TableFiles(Path(output.csv), Path(output.md), Path(output.tex)),
         snakemake.params.title,
+        read_goal_notes(Path(snakemake.input.goals)),
     )

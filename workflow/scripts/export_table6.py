@@ -14,11 +14,12 @@ with Job(snakemake) as job:
         own_row(cell, facts(scored, answered), *cost(answered, cell["price"]))
         for cell, scored, answered in zip(cells, scores, answers, strict=True)
     ]
+    notes = made_of(job.spec, Path(snakemake.input.manifest), Path(snakemake.input.goals)) if cells else []
     published = [{**row, "source": PAPER} for row in read_table(Path(snakemake.input.published))]
     output = snakemake.output
     export_table6(
         [*published, *own],
         TableFiles(Path(output.csv), Path(output.md), Path(output.tex)),
         snakemake.params.title,
-        made_of(job.spec, Path(snakemake.input.manifest)) if cells else [],
+        notes,
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from lmev2.agent.settings import AgentSettings
+from lmev2.config import ConfigError
 from lmev2.models.settings import ChatSettings, PriceSettings, ReaderSettings
 from lmev2.pilots.settings import AGENT, NO_CONTEXT, READER, SHOWN, PilotReaderSettings, model_name
 
@@ -98,6 +99,31 @@ def reader_facts(plan: Plan, reader: str) -> Spec:
         price = settings.price
     told = price.model_dump(mode="json") if price.known() else None
     return {"reader": reader, "model": settings.model, "name": name, "label": label or name, "price": told}
+
+
+def check_reader_labels(plan: Plan) -> None:
+    """See that who answers in a pilot study can be told apart in its table and figure, which name them by their labels.
+
+    Raises:
+        ConfigError: two of a study's readers have the same label; names them, and what to do.
+    """
+    pilots = plan.config.pilots
+    figure4 = [reader for reader, _ in pilots.figure4.cells()]
+    studies = {
+        "figure4": figure4 + [READER for _ in plan.pilot_neighbours()],  # methods are answered by the run's own
+        "table6": list(pilots.table6.readers),
+    }
+    for study, readers in studies.items():
+        names: dict[str, list[str]] = {}
+        for reader in dict.fromkeys(readers):
+            names.setdefault(str(reader_facts(plan, reader)["label"]), []).append(reader)
+        same = {label: found for label, found in names.items() if len(found) > 1}
+        if same:
+            raise ConfigError(
+                f"pilots.{study}: readers must have different labels, found "
+                + "; ".join(f"{label!r} of {', '.join(found)}" for label, found in same.items())
+                + ". Set `label` of those in pilots.readers"
+            )
 
 
 PILOT_SPECS: dict[str, Callable[[Plan, Wildcards], Spec]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,9 @@ _NOTES: Final = (
 )
 
 
-def export_statistics(data: Mapping[str, Path], query: str, files: TableFiles, title: str) -> None:
+def export_statistics(
+    data: Mapping[str, Path], query: str, files: TableFiles, title: str, notes: Iterable[str] = ()
+) -> None:
     """Write the table: a row per statistic, a column per tier and domain.
 
     Args:
@@ -29,6 +31,7 @@ def export_statistics(data: Mapping[str, Path], query: str, files: TableFiles, t
         query: gives a row per tier and domain, whose columns after these two are named ``heading: statistic``.
         files: to write.
         title: of the table.
+        notes: on the data, for below the table.
     """
     with open_data(data) as connection:
         result = run_query(connection, query)
@@ -38,7 +41,8 @@ def export_statistics(data: Mapping[str, Path], query: str, files: TableFiles, t
     header = ["group", "statistic", *(f"{tier}_{domain}" for tier, domain in cells)]
     rows = [[*name, *line] for name, line in zip(names, values, strict=True)]
     columns = (Column(""), *(Column(domain, f"Tier {tier}", right=True) for tier, domain in cells))
-    write_table(files, header, rows, Layout(title, columns, tuple(_blocks(names, values)), _NOTES))
+    layout = Layout(title, columns, tuple(_blocks(names, values)), (*_NOTES, *notes))
+    write_table(files, header, rows, layout)
 
 
 def open_data(data: Mapping[str, Path]) -> duckdb.DuckDBPyConnection:

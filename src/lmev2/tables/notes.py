@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import duckdb
@@ -21,7 +22,7 @@ def run_notes(connection: duckdb.DuckDBPyConnection) -> list[str]:
     notes += [remarks[model] for role, model in models if role == "reader" and model in remarks]
     notes += agent_notes(connection)
     notes.append(f"Data: {run['data']}. All settings and hashes: tables run and models of metrics.duckdb.")
-    notes += _goals(json.loads(run["goals"]))
+    notes += goal_notes(json.loads(run["goals"]))
     notes += _made_otherwise(connection)
     total = connection.execute("SELECT count(*) FROM questions").fetchone()
     notes.append(f"{total[0] if total else 0} questions per method and tier.")
@@ -105,8 +106,12 @@ NOTES: Mapping[str, Callable[[duckdb.DuckDBPyConnection], Sequence[str]]] = {
 }
 
 
-def _goals(summary: Mapping[str, Any]) -> list[str]:
-    """A note on goals that were rewritten, or that the checker objects to."""
+def goal_notes(summary: Mapping[str, Any]) -> list[str]:
+    """A note on goals that were rewritten, or that the checker objects to; none where there are none.
+
+    Args:
+        summary: what :func:`lmev2.goals.apply.summary` returned.
+    """
     fallback = summary["origins"].get("fallback", 0)
     if not (summary["changed"] or summary["flagged"] or fallback):
         return []
@@ -117,6 +122,11 @@ def _goals(summary: Mapping[str, Any]) -> list[str]:
         text += f", {fallback} by rules because the model's reply was no use"
     flagged = f"; {summary['flagged']} FLAGGED by the checker" if summary["flagged"] else ""
     return [f"Goals: {text}{flagged} (goals/report.csv)."]
+
+
+def read_goal_notes(path: Path) -> list[str]:
+    """:func:`goal_notes` of a summary's file, for tables that are not made from the database."""
+    return goal_notes(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _imported(connection: duckdb.DuckDBPyConnection) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from lmev2.metrics import TABLE_CATEGORIES, is_abstention, table_row
 from lmev2.rows import ANSWER, ORACLE_CUT, SCORE, read_rows
+from lmev2.tables.notes import read_goal_notes
 from lmev2.tables.paper import OVERALL
 
 ACCURACIES: Final = (OVERALL, *TABLE_CATEGORIES)
@@ -90,13 +91,14 @@ def _count(value: float | None) -> str:
     return "" if value is None else f"{value:.0f}"
 
 
-def made_of(spec: Mapping[str, Any], manifest: Path) -> list[str]:
-    """Notes on how a table of the pilot studies was made: models, remarks on them, rendering, data.
+def made_of(spec: Mapping[str, Any], manifest: Path, goals: Path) -> list[str]:
+    """Notes on how a table of the pilot studies was made: models, remarks on them, rendering, data and their goals.
 
     Args:
         spec: with ``cells`` (``label`` and ``model``), ``remarks`` by model, ``judge`` and, where contexts were
             rendered, ``render``.
         manifest: of the ingested data.
+        goals: summary of what was done to their goals.
     """
     models_of = {cell["label"]: cell["model"] for cell in spec["cells"]}
     readers = [label if model in label else f"{label} ({model})" for label, model in models_of.items()]
@@ -106,4 +108,4 @@ def made_of(spec: Mapping[str, Any], manifest: Path) -> list[str]:
     notes += [spec["remarks"][model] for model in models if model in spec["remarks"]]
     rendered = f" Contexts are rendered {spec['render']}." if "render" in spec else ""
     notes.append(f"Judge: {spec['judge']}.{rendered} Data fingerprint: {data['fingerprint']}.")
-    return notes
+    return notes + read_goal_notes(goals)

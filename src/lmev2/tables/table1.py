@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ def export_table1(
     tokenizer: str,
     files: TableFiles,
     title: str,
+    notes: Iterable[str] = (),
 ) -> None:
     """Write the published rows and this data root's own.
 
@@ -52,6 +53,9 @@ def export_table1(
         published: rows of the paper's Table 1.
         name: of the data root.
         tokenizer: the model whose tokens were counted.
+        files: to write.
+        title: of the table.
+        notes: on the data, for below the table.
 
     Raises:
         CountError: a haystack names a trajectory without a count.
@@ -67,12 +71,13 @@ def export_table1(
     own = _own_row(tiers, types, name)
     header = list(published[0])
     rows = [[row[column] for column in header] for row in (*published, own)]
-    notes = (
+    below = (
         "Published rows: paper, Table 1. # Sess., # Tok.: history of a question in sessions and tokens, from the "
         "smallest to the largest length tier; # Q: questions; MM: with images.",
         *(_tier_note(tier, name, tokenizer) for tier in tiers),
+        *notes,
     )
-    write_table(files, header, rows, Layout(title, _COLUMNS, tuple(_blocks([*published, own])), notes))
+    write_table(files, header, rows, Layout(title, _COLUMNS, tuple(_blocks([*published, own])), below))
 
 
 def _own_row(tiers: Sequence[Mapping[str, Any]], types: Sequence[str], name: str) -> dict[str, str]:

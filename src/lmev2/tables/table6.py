@@ -9,14 +9,14 @@ from lmev2.metrics import TABLE_CATEGORIES
 from lmev2.tables.export import TableFiles, write_table
 from lmev2.tables.layout import Block, Cell, Column, Layout, bold_best
 from lmev2.tables.paper import OVERALL, UNFLAWED_COUNTS, row_flags
+from lmev2.tables.pilots import ACCURACIES
 
 PAPER: Final = "paper"
 RUN: Final = "run"
-_ACCURACIES: Final = (OVERALL, *TABLE_CATEGORIES)
 _HEADINGS: Final = {PAPER: "Published", RUN: "This run"}
 # What is known of our own rows only.
 _OWN: Final = ("questions", "errors", "error_kinds", "prompt_tokens", "completion_tokens", "cost", "currency")
-HEADER: Final = ("model", "source", *_ACCURACIES, *_OWN)
+HEADER: Final = ("model", "source", *ACCURACIES, *_OWN)
 
 
 def own_row(cell: Mapping[str, Any], numbers: Mapping[str, str], cost: str, currency: str) -> dict[str, str]:
@@ -41,9 +41,9 @@ def export_table6(rows: Sequence[Mapping[str, str]], files: TableFiles, title: s
     blocks = []
     for source in dict.fromkeys(row["source"] for row in rows):
         cells = [_cells(row, own) for row in rows if row["source"] == source]
-        best = bold_best(cells, range(1, 1 + len(_ACCURACIES)))
+        best = bold_best(cells, range(1, 1 + len(ACCURACIES)))
         blocks.append(Block(_HEADINGS.get(source, source), tuple(best)))
-    columns = [Column("Model"), *(Column(name.capitalize(), right=True) for name in _ACCURACIES)]
+    columns = [Column("Model"), *(Column(name.capitalize(), right=True) for name in ACCURACIES)]
     if own:
         columns += [Column(name, right=True) for name in ("Questions", "Failed", "Tokens in", "Tokens out", "Cost")]
     failed = [f"{row['model']}: {row['error_kinds']}" for row in rows if row.get("errors") not in (None, "", "0")]
@@ -54,7 +54,7 @@ def export_table6(rows: Sequence[Mapping[str, str]], files: TableFiles, title: s
 
 
 def _cells(row: Mapping[str, str], own: bool) -> tuple[Cell, ...]:
-    texts = [row["model"], *(row[name] for name in _ACCURACIES)]
+    texts = [row["model"], *(row[name] for name in ACCURACIES)]
     if own:
         cost = f"{row.get('cost', '')} {row.get('currency', '')}".strip()
         texts += [row.get(name, "") for name in ("questions", "errors", "prompt_tokens", "completion_tokens")] + [cost]

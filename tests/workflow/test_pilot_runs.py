@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pipeline import Pipeline, make_pipeline, merged, overlay_for, write_script
 from unit.dataroot import DataRoot, make_data_root
+from unit.goalworld import ORDER
 from workflow.conftest import JUDGE
 from workflow.test_reruns import configured, edited, library, prompt
 
@@ -48,6 +49,7 @@ ANSWERS = [
 
 def pilot_overlay(folder: Path) -> dict[str, Any]:
     overlay = overlay_for(folder, READER, JUDGE)
+    DataRoot(folder / "data").edit_line("trajectories.jsonl", 2, lambda run: run.update(goal=ORDER))
     plain = {"backend": "scripted", "file": None, "context_length": 8192, "sampling": {"max_tokens": 512}}
     other = {
         **plain,
@@ -169,6 +171,14 @@ def test_table_6_has_the_published_rows_and_ours_with_their_cost(piloted: Pipeli
     assert "This run" in text and "INCOMPLETE" in text and "scripted-other" in text
 
 
+def test_every_table_that_is_not_made_from_the_database_tells_of_rewritten_goals(piloted: Pipeline) -> None:
+    names = ("figure4", "table6", "table1", "statistics")
+    piloted.run(*(f"results/{name}.md" for name in names))
+    for name in names:
+        text = (piloted.results / f"{name}.md").read_text(encoding="utf-8")
+        assert "Goals: 1 of 4 goals rewritten without their routes (goals/report.csv)." in text, name
+
+
 def test_a_change_runs_again_what_it_can_change(piloted: Pipeline) -> None:
     assert piloted.planned("pilots") == {}
 
@@ -209,3 +219,44 @@ def test_a_data_root_without_labels_is_refused_before_any_job(project: Path, tmp
     assert pipeline.planned("results/table2.csv")["read_answers"] == 2  # all else needs none
     with configured(pipeline, {"pilots": {"figure4": {"contexts": ["no_context"]}}}):
         assert pipeline.planned("results/figure4.csv")["build_oracle_contexts"] == 2
+
+
+def without_a_label(root: DataRoot) -> tuple[str, str]:
+    """A line of the labels' file, and what is said when it is gone."""
+    kinds = {row["id"]: row["question_type"] for row in root.questions}
+    lines = [(line.decode(), json.loads(line)["question_id"]) for line in root.lines("evidence.jsonl")]
+    line, name = next((line, name) for line, name in lines if not is_abstention(kinds[name]))
+    return f"{line}\n", f"1 of 8 questions without a flawed premise have none in evidence.jsonl ({name})"
+
+
+def test_incomplete_labels_are_refused_before_any_model_call(project: Path, tmp_path: Path) -> None:
+    pipeline = make_pipeline(project, tmp_path, pilot_overlay(tmp_path))
+    root = DataRoot(tmp_path / "data")
+    line, said = without_a_label(root)
+    with edited(root.path / "evidence.jsonl", line, ""):
+        failed = pipeline.run("pilots", check=False)
+        assert failed.returncode != 0 and said in failed.stdout
+        assert not calls(pipeline) and not (pipeline.results / "data").exists()
+        for target in ("table2.csv", "table6.csv", f"pilots/answers/no_context/reader/{SHARD}.parquet"):
+            assert pipeline.planned(f"results/{target}")  # they need none
+    assert pipeline.planned("pilots")["build_oracle_contexts"] == 7
+
+
+def test_contexts_of_former_labels_do_not_pass_for_those_of_incomplete_ones(piloted: Pipeline) -> None:
+    root = DataRoot(piloted.folder / "data")
+    line, _ = without_a_label(root)
+    again = {"ingest_dataset": 1, "build_oracle_contexts": 7}
+    with edited(root.path / "evidence.jsonl", line, ""):
+        assert again.items() <= piloted.planned("pilots").items()
+    labels = (root.path / "evidence.jsonl").rename(root.path / "elsewhere.jsonl")
+    assert again.items() <= piloted.planned("pilots").items()
+    labels.rename(root.path / "evidence.jsonl")
+    assert piloted.planned("pilots") == {}
+
+
+def test_readers_that_tables_cannot_tell_apart_are_refused(piloted: Pipeline) -> None:
+    with configured(piloted, {"pilots": {"readers": {"other": {"label": "scripted-reader"}}}}):
+        failed = piloted.run("-n", "pilots", check=False)
+        assert failed.returncode != 0
+        said = "pilots.figure4: readers must have different labels, found 'scripted-reader' of reader, other"
+        assert said in failed.stdout
