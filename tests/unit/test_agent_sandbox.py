@@ -114,7 +114,9 @@ class TestCommands:
     def test_signals_are_as_usual(self, box: Sandbox) -> None:
         done = box.execute(["sh", "-c", "yes | head -n 1; grep Sig[IB] /proc/self/status"], 20)
         assert done.stdout.splitlines()[0] == "y" and done.stderr == ""
-        assert [int(line.split()[1], 16) for line in done.stdout.splitlines()[1:]] == [0, 0]
+        # Of the signals that programs know; those above belong to the C library, and whoever started the tests may have
+        # set them.
+        assert [int(line.split()[1], 16) & 0x7FFFFFFF for line in done.stdout.splitlines()[1:]] == [0, 0]
 
     def test_misuse(self, box: Sandbox) -> None:
         with pytest.raises(ValueError, match="expected a command"):

@@ -78,9 +78,11 @@ def test_traces_tell_what_was_done_and_hold_no_haystack(searched: Pipeline) -> N
             files = sorted(path.name for path in (folder / name).iterdir())
             assert files == ["attempt_1.events.jsonl.gz", "summary.json"]
             text = gzip.decompress((folder / name / files[0]).read_bytes()).decode()
-            commands = [event["command"] for event in map(json.loads, text.splitlines()) if event["type"] == "command"]
+            events = list(map(json.loads, text.splitlines()))
+            commands = [event["command"] for event in events if event["type"] == "command"]
+            read = [event["what"] for event in events if event["type"] == "read"]
             assert any("inspect_trajectory.py" in command for command in commands) == ("helper" in parts)
-            assert any("TRAJECTORY_SUMMARY" in command for command in commands) == ("manifest" in parts)
+            assert any("TRAJECTORY_SUMMARY" in what for what in read) == ("manifest" in parts)
             assert "StaticText" not in text
             summary = json.loads((folder / name / "summary.json").read_text(encoding="utf-8"))
             assert summary["attempts"][0]["outcome"] == "finished" and summary["output"]["spans"]
