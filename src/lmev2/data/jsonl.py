@@ -88,10 +88,18 @@ class JsonLinesFile:
                 if line is not None:
                     yield line
 
+    def decode(self, text: str) -> Any:
+        """The JSON value of a text.
+
+        Raises:
+            ValueError: it is none; says why.
+        """
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+
     def parse(self, number: int, raw: bytes) -> JsonLine | None:
         """The object of one line; None, and a problem collected, when it holds none."""
         try:
-            value = json.loads(raw.decode("utf-8"), object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+            value = self.decode(raw.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             torn = "" if raw.endswith(b"\n") else "; the file ends inside this line, so it was cut: fetch it again"
             self._refuse(number, raw, f"found malformed JSON ({error}), expected one JSON object{torn}")

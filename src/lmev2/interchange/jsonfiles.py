@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmev2.data.errors import Problems
-from lmev2.data.jsonl import JsonLine, JsonLinesFile, unique_keys
+from lmev2.data.jsonl import JsonLinesFile, unique_keys
 
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _DEEPEST: Final = 64  # of lists and objects in each other; readers of our files end at 200
@@ -43,22 +43,9 @@ def read_json(folder: Path, name: str, problems: Problems) -> Any:
 class RecordLines(JsonLinesFile):
     """Lines of a run's records, by the same rules; but half surrogate pairs, which models write, become U+FFFD."""
 
-    def parse(self, number: int, raw: bytes) -> JsonLine | None:
-        """The object of one line; None, and a problem collected, when it holds none."""
-        try:
-            value = _parse(raw.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            torn = "" if raw.endswith(b"\n") else "; the file ends inside this line, so it was cut: fetch it again"
-            self._refuse(number, raw, f"found malformed JSON ({error}), expected one JSON object{torn}")
-            return None
-        if not isinstance(value, dict):
-            self._refuse(number, raw, f"found {type(value).__name__} {value!r:.60}, expected a JSON object")
-            return None
-        if _SURROGATE_ESCAPE.search(raw):
-            value = self._without_surrogates(value)
-        identifier = value.get(self._id_key)
-        label = f"{self._kind} {identifier!r:.80}" if identifier is not None else f"{self._kind} without id"
-        return JsonLine(self._file, number, label, identifier if isinstance(identifier, str) else None, value)
+    def decode(self, text: str) -> Any:
+        """The JSON value of a text, with finite numbers only."""
+        return _parse(text)
 
 
 def _parse(text: str) -> Any:

@@ -56,6 +56,24 @@ class ContextItem:
         }
 
 
+def empty_row(question_id: str, method: str, tier: str) -> dict[str, Any]:
+    """A row of the context contract without items, queries, time or error."""
+    return {
+        "question_id": question_id,
+        "method": method,
+        "tier": tier,
+        "items": [],
+        "queries": "{}",
+        "latency_s": 0.0,
+        "waited_s": 0.0,
+        "replayed": False,
+        "query_origin": None,
+        "rerank_origin": None,
+        "error": None,
+        "error_detail": None,
+    }
+
+
 @dataclass(frozen=True)
 class MemoryContext:
     """What a memory returns.

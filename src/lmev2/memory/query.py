@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmev2.memory.base import Memory, MemoryContext, MemoryQuery
+from lmev2.memory.base import Memory, MemoryContext, MemoryQuery, empty_row
 from lmev2.models.cache import CallCache
 from lmev2.models.stopwatch import collect
 from lmev2.models.text import well_formed
@@ -58,7 +58,7 @@ def query_rows(
     for number in _by_haystack(questions, haystacks):
         question = questions[number]
         query = query_of(question, haystacks, spec)
-        row = _row(question["question_id"], spec)
+        row = empty_row(question["question_id"], spec["name"], spec["tier"])
         with collect() as ledger:
             try:
                 if query.haystack != ready:
@@ -171,23 +171,6 @@ def _first_latency(
         return float(kept["latency_s"]), True
     cache.put_json("latency", key, {"latency_s": measured})
     return measured, False
-
-
-def _row(question_id: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "question_id": question_id,
-        "method": spec["name"],
-        "tier": spec["tier"],
-        "items": [],
-        "queries": "{}",
-        "latency_s": 0.0,
-        "waited_s": 0.0,
-        "replayed": False,
-        "query_origin": None,
-        "rerank_origin": None,
-        "error": None,
-        "error_detail": None,
-    }
 
 
 def _found(context: MemoryContext) -> dict[str, Any]:

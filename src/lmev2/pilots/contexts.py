@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from lmev2.data.errors import DataError
 from lmev2.data.store import StateStore
-from lmev2.memory.base import ContextItem
+from lmev2.memory.base import ContextItem, empty_row
 from lmev2.memory.settings import RenderSettings
 from lmev2.models.types import TokenCounter
 from lmev2.pilots.oracle import Oracle, StateName, ranked_states, windows
@@ -183,17 +183,4 @@ def _coster(budget: Budget) -> Callable[[Iterable[ContextItem]], int]:
 
 
 def _context_row(question_id: str, kind: ContextKind, items: Sequence[ContextItem]) -> dict[str, Any]:
-    return {
-        "question_id": question_id,
-        "method": kind,
-        "tier": TIER,
-        "items": [item.as_row() for item in items],
-        "queries": "{}",
-        "latency_s": 0.0,
-        "waited_s": 0.0,
-        "replayed": False,
-        "query_origin": None,
-        "rerank_origin": None,
-        "error": None,
-        "error_detail": None,
-    }
+    return empty_row(question_id, kind, TIER) | {"items": [item.as_row() for item in items]}
