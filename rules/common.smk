@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 # Makes the library importable here and in scripts without installing it, also with --directory.
@@ -11,9 +12,11 @@ from snakemake.exceptions import WorkflowError
 from lmev2.agent.preflight import check_agents
 from lmev2.checkout import import_first
 from lmev2.config import ConfigError, load_config
+from lmev2.data.errors import DataError
 from lmev2.data.schema import DOMAINS
 from lmev2.interchange.layout import RUN_FILES
 from lmev2.memory.settings import POOL_TABLES
+from lmev2.pilots.labels import check_labels
 from lmev2.pilots.settings import AGENT, CONTEXT_LABELS, FILES, NO_CONTEXT, SHOWN
 from lmev2.models.types import ModelSetupError
 from lmev2.plan import Plan
@@ -172,6 +175,32 @@ def oracle_notes(wildcards):
         ),
         shard=PLAN.trajectory_shards,
     )
+
+
+@cache
+def check_run_labels():
+    """Stop if a question that the pilot studies ask lacks evidence labels; looks once at the data root."""
+    run = PLAN.config.run
+    try:
+        check_labels(PLAN.data_root, run.tiers, run.questions, run.seed)
+    except DataError as error:
+        raise WorkflowError(
+            f"pilots.figure4, data root {PLAN.data_root.absolute()}: {error}"
+        ) from None
+
+
+def complete_evidence(wildcards):
+    """Evidence labels; where contexts are still to be made of them, incomplete ones are refused before any job."""
+    contexts = str(rules.build_oracle_contexts.output.contexts).format(
+        **dict(wildcards.items())
+    )
+    # Snakemake forgives an input function where the outputs already exist, and contexts of former labels would pass
+    # for finished. There the job runs again, since the labels changed, and refuses them.
+    if wildcards.context == NO_CONTEXT or Path(contexts).exists():
+        return rules.ingest_dataset.output.evidence
+    path = oracle_evidence(wildcards)
+    check_run_labels()
+    return path
 
 
 def pilot_prompt(wildcards, domain):

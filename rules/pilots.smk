@@ -1,9 +1,5 @@
 """Pilot studies: answers from oracle contexts (paper, Figure 4) and without any context (paper, Table 6)."""
 
-from functools import cache
-
-from lmev2.data.errors import DataError
-from lmev2.pilots.labels import check_labels
 from lmev2.pilots.specs import check_reader_labels
 
 try:
@@ -14,32 +10,6 @@ except ConfigError as error:
 # Below this folder, contexts, answers and scores lie by what the context holds and who answers.
 PILOTS = f"{RESULTS}/pilots"
 PILOT_CELL = "{context}/{reader}/{qshard}"
-
-
-@cache
-def check_run_labels():
-    """Stop if a question that the pilot studies ask lacks evidence labels; looks once at the data root."""
-    run = PLAN.config.run
-    try:
-        check_labels(PLAN.data_root, run.tiers, run.questions, run.seed)
-    except DataError as error:
-        raise WorkflowError(
-            f"pilots.figure4, data root {PLAN.data_root.absolute()}: {error}"
-        ) from None
-
-
-def complete_evidence(wildcards):
-    """Evidence labels; where contexts are still to be made of them, incomplete ones are refused before any job."""
-    contexts = f"{PILOTS}/contexts/{PILOT_CELL}.parquet".format(
-        **dict(wildcards.items())
-    )
-    # Snakemake forgives an input function where the outputs already exist, and contexts of former labels would pass
-    # for finished. There the job runs again, since the labels changed, and refuses them.
-    if wildcards.context == NO_CONTEXT or Path(contexts).exists():
-        return rules.ingest_dataset.output.evidence
-    path = oracle_evidence(wildcards)
-    check_run_labels()
-    return path
 
 
 rule build_oracle_contexts:
