@@ -23,12 +23,15 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3 python; do \
 # CMAKE_ARGS from outside (a GPU build, say) come last and win.
 export CMAKE_ARGS := -DLLAVA_BUILD=OFF -DCMAKE_PROJECT_llama.cpp_INCLUDE=$(CURDIR)/envs/llama_cpp.cmake $(CMAKE_ARGS)
 export CMAKE_BUILD_PARALLEL_LEVEL := $(shell nproc 2>/dev/null || echo 2)
-UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --no-deps --require-hashes --build-constraints envs/build.lock
+# WHEELS names a folder that `make wheels` filled: packages then come from there alone, without any network.
+WHEELS ?=
+FROM := $(if $(WHEELS),--no-index --find-links $(abspath $(WHEELS)))
+UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install $(if $(WHEELS),--offline) $(FROM) --quiet --no-deps --require-hashes --build-constraints envs/build.lock
 
 SOURCES := src workflow/scripts tests benchmarks minibench
 TABLES := all
 
-.PHONY: help env dev-env gpu-env table2 test lint format rulegraph schema lock codex minibench-env minibench unlock clean
+.PHONY: help env dev-env gpu-env slurm-env wheels table2 test lint format rulegraph schema lock codex minibench-env minibench unlock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'
@@ -40,7 +43,7 @@ $(BIN)/uv: envs/uv.lock
 		"Install one, such as Debian's g++."; exit 1; }
 	@echo "Making the environment $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/uv.lock
+	@$(BIN)/python -m pip install $(FROM) --quiet --disable-pip-version-check --require-hashes -r envs/uv.lock
 	@touch $@
 
 $(VENV)/.run: $(BIN)/uv envs/requirements.lock envs/build.lock envs/llama_cpp.cmake
@@ -56,9 +59,21 @@ $(VENV)/.gpu: $(VENV)/.run envs/requirements-gpu.lock
 	@$(UV) -r envs/requirements-gpu.lock
 	@touch $@
 
+$(VENV)/.slurm: $(VENV)/.run envs/requirements-slurm.lock
+	@$(UV) -r envs/requirements-slurm.lock
+	@touch $@
+
+wheels: FROM :=
+wheels: $(BIN)/uv  ## every package of the environments for runs and tests -> WHEELS (default: wheels/), for machines without network
+	@for lock in uv build requirements requirements-dev; do \
+		$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+			-d $(or $(WHEELS),wheels) -r envs/$$lock.lock || exit 1; done
+	@echo "Elsewhere: make env WHEELS=$(or $(WHEELS),wheels)"
+
 env: $(VENV)/.run  ## the environment for runs
 dev-env: $(VENV)/.dev  ## the environment for tests
-gpu-env: $(VENV)/.gpu  ## PyTorch for the embedder backend sentence_transformers (5 GB)
+gpu-env: $(VENV)/.gpu  ## PyTorch for the backends transformers and sentence_transformers (5 GB)
+slurm-env: $(VENV)/.slurm  ## what profiles/slurm needs to submit jobs
 
 table2: env  ## the embedded default run -> results/table2.csv
 	@$(BIN)/snakemake --cores $(CORES) $(TABLES)

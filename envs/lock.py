@@ -48,12 +48,13 @@ def main() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     compile_lock(ENVS / "requirements.lock", "pyproject.toml")
     compile_lock(ENVS / "requirements-dev.lock", "pyproject.toml", extra=("--extra", "dev"))
-    # the extra's lock goes into the same environment as the others, so it must not pin anything differently
-    compile_lock(
-        ENVS / "requirements-gpu.lock",
-        "pyproject.toml",
-        extra=("--extra", "gpu", "--constraints", "envs/requirements-dev.lock"),
-    )
+    # the extras' locks go into the same environment as the others, so they must not pin anything differently
+    for name in ("gpu", "slurm"):
+        compile_lock(
+            ENVS / f"requirements-{name}.lock",
+            "pyproject.toml",
+            extra=("--extra", name, "--constraints", "envs/requirements-dev.lock"),
+        )
     compile_lock(ENVS / "uv.lock", "envs/uv.in")
     compile_lock(ENVS / "build.lock", "envs/build.in")
     (ENVS / "lmev2.yaml").write_text(conda_environment(project), encoding="utf-8")

@@ -21,6 +21,9 @@ def locked(path: Path) -> set[str]:
     return set(re.findall(r"^([a-z0-9.\-]+==[^ ;\\]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
+EXTRAS = ("gpu", "slurm")
+
+
 def plain(pins: list[str]) -> set[str]:
     """Pins without extras and markers."""
     return {re.sub(r"\[.*?\]|;.*", "", pin).strip() for pin in pins}
@@ -37,20 +40,33 @@ def test_locks_hold_every_pin_with_hashes(project: Path, metadata: dict[str, Any
     run = locked(project / "envs" / "requirements.lock")
     dev = locked(project / "envs" / "requirements-dev.lock")
     assert plain(metadata["dependencies"]) <= run
-    assert run | set(metadata["optional-dependencies"]["dev"]) <= dev
-    for name in ("requirements.lock", "requirements-dev.lock", "requirements-gpu.lock", "uv.lock", "build.lock"):
+    assert run | plain(metadata["optional-dependencies"]["dev"]) <= dev
+    extras = [f"requirements-{name}.lock" for name in EXTRAS]
+    for name in ("requirements.lock", "requirements-dev.lock", *extras, "uv.lock", "build.lock"):
         text = (project / "envs" / name).read_text(encoding="utf-8")
         assert text.count("==") <= text.count("--hash=sha256:"), name
         assert "://" not in text, name
 
 
-def test_the_extra_fits_into_the_environment(project: Path, metadata: dict[str, Any]) -> None:
-    """PyTorch comes with the extra only, and nothing that the other locks hold has another version in its lock."""
+@pytest.mark.parametrize("name", EXTRAS)
+def test_extras_fit_into_the_environment(project: Path, metadata: dict[str, Any], name: str) -> None:
+    """Nothing that the locks for runs and tests hold has another version in the lock of an extra."""
     run = locked(project / "envs" / "requirements.lock")
     dev = locked(project / "envs" / "requirements-dev.lock")
-    extra = locked(project / "envs" / "requirements-gpu.lock")
-    pins = set(metadata["optional-dependencies"]["gpu"])
-    assert run | pins <= extra
-    assert not {pin.split("==")[0] for pin in dev} & {pin.split("==")[0] for pin in pins}
+    extra = locked(project / "envs" / f"requirements-{name}.lock")
+    assert run | set(metadata["optional-dependencies"][name]) <= extra
     known = {pin.split("==")[0] for pin in dev}
     assert {pin for pin in extra if pin.split("==")[0] in known} <= dev
+
+
+def test_pytorch_comes_with_its_extra_only(project: Path, metadata: dict[str, Any]) -> None:
+    dev = locked(project / "envs" / "requirements-dev.lock")
+    pins = metadata["optional-dependencies"]["gpu"]
+    assert not {pin.split("==")[0] for pin in dev} & {pin.split("==")[0] for pin in pins}
+
+
+def test_packages_that_are_compiled_here_find_their_tools_pinned(project: Path) -> None:
+    """An installation without network takes build tools from the same folder as everything else."""
+    assert {"cmake", "ninja", "scikit-build-core", "setuptools"} <= {
+        pin.split("==")[0] for pin in locked(project / "envs" / "build.lock")
+    }
