@@ -3,7 +3,7 @@
 They spin, they sleep at once, or they spin a moment and then sleep, which is what the library sets. One busy process
 per core runs beside the model, or none. Prints a Markdown table.
 
-    python benchmarks/llama_contention.py --threads 2 --output benchmarks/llama_contention.md
+    python -m benchmarks.llama_contention --threads 2 --output benchmarks/llama_contention.md
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from llama_speed import Setting, load, measure, prompt_tokens
-
+from benchmarks.llama_speed import Setting, load, measure, prompt_tokens
 from lmev2.models.gguf import resolve_file
 
 # ends by itself, should this process be killed
@@ -41,7 +40,8 @@ def measure_beside(busy: int, waiting: dict[str, str], threads: int, file: str) 
     """Speeds of a fresh process with these OpenMP variables beside so many busy ones."""
     others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(busy)]
     try:
-        command = [sys.executable, __file__, "--one", "--threads", str(threads), "--file", file]
+        program = [sys.executable, "-m", "benchmarks.llama_contention"]
+        command = [*program, "--one", "--threads", str(threads), "--file", file]
         kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
         environment = {**kept, **waiting}
         result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -1,10 +1,9 @@
 """LanceDB index of a pool: exact vector search within a haystack, and full-text search where entries have a text.
 
-Search is a full scan of the entries of the haystack's trajectories (no approximate index), so its result equals a
-brute-force cosine ranking. LanceDB computes distances in 32 bits and orders ties arbitrarily; candidates are therefore
-scored again in 64 bits, with a
-margin wide enough to hold everything that could belong to the result, and ties are broken by haystack order, then by
-state.
+Search is a full scan of the entries of the haystack's trajectories (no approximate index), which a bitmap of trajectory
+ids finds, so its result equals a brute-force cosine ranking. LanceDB computes distances in 32 bits and orders ties
+arbitrarily; candidates are therefore scored again in 64 bits, with a margin wide enough to hold everything that could
+belong to the result, and ties are broken by haystack order, then by state.
 
 Full-text search is LanceDB's BM25 over stemmed English words. It is exact, too, but a word's rarity and the mean length
 are those of the whole index, not of the haystack.
@@ -27,7 +26,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lmev2.rows import POOL_ENTRY, read_rows
+from lmev2.files import replacing
+from lmev2.rows import EMBEDDING, POOL_ENTRY, RowError, check_readable, read_rows, reading
 
 if TYPE_CHECKING:
     from lancedb import DBConnection
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 _TABLE = "entries"
+_MARK = "manifest.json"  # a copy in the index's folder, which tells whether folder and manifest belong together
 # 32-bit cosine distances may be about 1e-6 off; within this margin they do not decide the order.
 _MARGIN = 1e-5
 _SPARE = 8
@@ -110,13 +111,13 @@ def build_index(
     )
     digest = hashlib.sha256()
     counts = Counter[str]()
-    mismatches: list[PoolIndexError] = []  # LanceDB wraps what its input iterator raises into a RuntimeError
+    mismatches: list[PoolIndexError | RowError] = []  # LanceDB wraps what its input iterator raises into a RuntimeError
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:
             for pool_file, embedding_file in zip(pool_files, embedding_files, strict=True):
                 yield from _joined_batches(pool_file, embedding_file, schema, digest, counts)
-        except PoolIndexError as error:
+        except (PoolIndexError, RowError) as error:
             mismatches.append(error)
             raise
 
@@ -128,6 +129,8 @@ def build_index(
         if mismatches:
             raise mismatches[0] from None
         raise
+    if counts["entries"]:
+        _index_trajectories(table)
     if counts["texts"]:
         _index_words(table)
     facts = {
@@ -137,8 +140,18 @@ def build_index(
         "dimension": dimension,
         "digest": digest.hexdigest(),
     }
-    manifest.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(facts, indent=2) + "\n"
+    for path in (target / _MARK, manifest):
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     return facts
+
+
+def _index_trajectories(table: Table) -> None:
+    """Let a search read the haystack's rows only: without it, every query reads every vector of the table."""
+    from lancedb.index import Bitmap
+
+    table.create_index("trajectory_id", config=Bitmap())
 
 
 def _index_words(table: Table) -> None:
@@ -151,7 +164,8 @@ def _joined_batches(
     pool_file: Path, embedding_file: Path, schema: pa.Schema, digest: Any, counts: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
     entries = read_rows(pool_file, POOL_ENTRY)
-    with pq.ParquetFile(embedding_file) as file:
+    check_readable(embedding_file, EMBEDDING)
+    with reading(embedding_file), pq.ParquetFile(embedding_file) as file:
         for batch in file.iter_batches(batch_size=1024):
             payloads, texts = [], []
             for entry_id in batch.column("entry_id").to_pylist():
@@ -196,15 +210,19 @@ class PoolIndex:
         self._folder = folder
         self._advice = f"delete it and {manifest}, and run again"
         try:
-            self.manifest: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8"))
+            text = manifest.read_text(encoding="utf-8")
+            self.manifest: dict[str, Any] = json.loads(text)
             self._table = _connect(folder).open_table(_TABLE)
             rows = self._table.count_rows()
+            marked = (folder / _MARK).read_text(encoding="utf-8")
         except Exception as error:  # lancedb raises many kinds, all of which mean the same here
             raise PoolIndexError(f"cannot open the index {folder} ({error}); {self._advice}") from error
         if rows != self.manifest["entries"]:
             raise PoolIndexError(
                 f"the index {folder} holds {rows} entries, its manifest says {self.manifest['entries']}; {self._advice}"
             )
+        if marked != text:
+            raise PoolIndexError(f"the index {folder} is not the one of its manifest; {self._advice}")
 
     @property
     def digest(self) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 CONTROL_ROLES = frozenset(
@@ -36,13 +36,15 @@ _LINE = re.compile(
     rf"(?P<indent>\t*)(?:\[(?P<bid>[^\]\s]+)\] )?(?P<role>[A-Za-z]\w*)(?: (?P<name>{_LITERAL}))?"
     rf"(?:,? value=(?P<value>{_LITERAL}|[^\s,]+))?(?P<rest>(?:, .*)?)$"
 )
-_PROPERTY = re.compile(rf", (?P<key>[A-Za-z_]+)(?:=(?P<value>{_LITERAL}|\([^)]*\)|[^,]*))?")
+_PROPERTY = re.compile(rf", (?P<key>[A-Za-z_]+)(?:=(?P<value>{_LITERAL}|\([^()]*\)|[^,]*))?")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 # Icon fonts put code points of the private-use areas into names; to a reader they are noise.
 _NOISE = re.compile(r"[\ue000-\uf8ff\U000f0000-\U0010fffd\u200b-\u200f\ufeff]")
 _REQUIRED_PREFIX = re.compile(r"^Mandatory - (?:must be populated before Submit|preloaded with saved data)\s*")
-_REQUIRED_SUFFIX = re.compile(r"\s*(?:\*|\(required\)|This field is required\.?)\s*$", re.IGNORECASE)
+_REQUIRED_SUFFIX = re.compile(r"(?<!\s)\s*(?:\*|\(required\)|This field is required\.?)\s*$", re.IGNORECASE)
+
+_KEPT = 1 << 15  # lines and names whose reading is kept: pages that follow each other share most of theirs
 
 
 class Node(NamedTuple):
@@ -84,8 +86,7 @@ class Node(NamedTuple):
     @property
     def label(self) -> str:
         """The name for a reader: without icon characters, required marks and repeated white space."""
-        name = _REQUIRED_PREFIX.sub("", clean(self.name))
-        return _REQUIRED_SUFFIX.sub("", name)
+        return _label(self.name)
 
     @property
     def required(self) -> bool:
@@ -96,7 +97,12 @@ class Node(NamedTuple):
 
 def clean(text: str) -> str:
     """Text without icon-font and zero-width characters and with single spaces."""
-    return " ".join(_NOISE.sub(" ", text).split())
+    return " ".join((text if text.isascii() else _NOISE.sub(" ", text)).split())
+
+
+@lru_cache(maxsize=_KEPT)
+def _label(name: str) -> str:
+    return _REQUIRED_SUFFIX.sub("", _REQUIRED_PREFIX.sub("", clean(name)))
 
 
 def decode_literal(text: str) -> str:
@@ -115,21 +121,16 @@ def _unescape(match: re.Match[str]) -> str:
     return chr(code) if code <= 0x10FFFF else match[0]
 
 
-def _parse_line(number: int, line: str) -> Node:
+@lru_cache(maxsize=_KEPT)
+def _parse_line(line: str) -> tuple[int, str | None, str, str, str | None, str]:
+    """A node but for the number of its line."""
     match = _LINE.match(line)
     if match is None:
         stripped = line.lstrip("\t")
-        return Node(number, len(line) - len(stripped), None, "", stripped.strip(), None, "")
+        return len(line) - len(stripped), None, "", stripped.strip(), None, ""
     indent, bid, role, name, value, rest = match.groups()
-    return Node(
-        number,
-        len(indent),
-        bid,
-        role,
-        decode_literal(name) if name else "",
-        None if value is None else decode_literal(value),
-        rest,
-    )
+    decoded = None if value is None else decode_literal(value)
+    return len(indent), bid, role, decode_literal(name) if name else "", decoded, rest
 
 
 class Tree:
@@ -145,7 +146,7 @@ class Tree:
 
     def __init__(self, text: str) -> None:
         # Only "\n" ends a line: names may hold other separators unescaped.
-        self.nodes = [_parse_line(number, line) for number, line in enumerate(text.split("\n")) if line.strip()]
+        self.nodes = [Node(number, *_parse_line(line)) for number, line in enumerate(text.split("\n")) if line.strip()]
         self.parents: list[int] = []
         self.ends: list[int] = [len(self.nodes)] * len(self.nodes)
         open_nodes: list[int] = []

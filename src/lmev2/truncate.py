@@ -12,6 +12,7 @@ from lmev2.models.types import ImagePart, TextPart, TokenCounter
 SEPARATOR = "\n\n"
 IMAGE_LEFT_OUT = "[images left out]"
 EMPTY_CONTEXT = "(the memory returned no evidence)"
+_SEAM_TOKENS = 16  # joining two items changes the sum of their tokens by less
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ def fit_context(items: Sequence[Mapping[str, Any]], counter: TokenCounter, budge
     before = _count(_parts(items, images), counter)
     kept, tokens = len(items), before
     if before > budget:
-        kept = _largest_by_sum(items, counter, budget, images)
+        kept, too_many = _guess(items, counter, before, budget, images)
         tokens = _count(_parts(items[:kept], images), counter)
         while kept and tokens > budget:
             kept -= 1
             tokens = _count(_parts(items[:kept], images), counter)
-        while kept < len(items):
+        while kept + 1 < too_many:
             more = _count(_parts(items[: kept + 1], images), counter)
             if more > budget:
                 break
@@ -65,14 +66,31 @@ def fit_context(items: Sequence[Mapping[str, Any]], counter: TokenCounter, budge
     return FittedContext(parts, kept, before, tokens if kept else 0, left_out)
 
 
-def _largest_by_sum(items: Sequence[Mapping[str, Any]], counter: TokenCounter, budget: int, images: bool) -> int:
-    """A first guess, one pass: how many items fit by the sum of their own counts."""
-    total = 0
-    for number, item in enumerate(items):
-        total += _count(_parts([item], images), counter) + (counter.count(SEPARATOR) if number else 0)
-        if total > budget:
-            return number
-    return len(items)
+def _guess(
+    items: Sequence[Mapping[str, Any]], counter: TokenCounter, before: int, budget: int, images: bool
+) -> tuple[int, int]:
+    """How many items fit by the sum of their own counts, and how many surely do not.
+
+    Texts are long and counting is most of the work, so only the lesser part is counted once more: the items that fit,
+    from the start, or those that do not, from the end. The sum is off where items meet, by less than
+    :data:`_SEAM_TOKENS` for each item counted.
+
+    Args:
+        before: tokens of all items together, more than the budget.
+    """
+    from_start = before > 2 * budget
+    kept, total = (0, 0) if from_start else (len(items), before)
+    fits, too_many = 0, len(items)
+    for counted in range(1, len(items) + 1):
+        item = items[kept if from_start else kept - 1]
+        own = _count(_parts([item], images), counter) + counter.count(SEPARATOR)
+        kept, total = (kept + 1, total + own) if from_start else (kept - 1, total - own)
+        fits = kept if total <= budget else fits
+        if total - _SEAM_TOKENS * counted > budget:
+            too_many = min(too_many, kept)
+        if (too_many == kept) if from_start else (fits == kept):
+            break
+    return fits, too_many
 
 
 def _parts(items: Sequence[Mapping[str, Any]], images: bool) -> tuple[TextPart | ImagePart, ...]:

@@ -20,7 +20,7 @@ from lmev2.pools.entry import Origin
 from lmev2.pools.event import build_events, event_entry
 from lmev2.pools.event_changes import flag_changes, value_changes
 from lmev2.pools.event_rules import rule_event
-from lmev2.pools.note_changes import _telling
+from lmev2.pools.note_changes import _found_by_beginnings, _telling
 from lmev2.pools.note_view import RunView, SeenLine
 from lmev2.pools.settings import EventSettings
 from lmev2.rows import POOL_ENTRY, read_rows, write_rows
@@ -305,6 +305,7 @@ def test_labels_that_tell_something_equal_a_comparison_of_all_with_all(labels: l
         if not any(label in text for text in said) and not any(label != other and label in other for other in unique)
     ]
     assert _telling(labels, said) == expected
+    assert _found_by_beginnings(unique, said) == set(unique) - set(expected)  # the way of pages with many labels
 
 
 def test_a_page_of_thousands_of_changed_labels_is_described_in_time() -> None:

@@ -105,6 +105,29 @@ def test_nearly_equal_vectors_keep_the_exact_order(tmp_path: Path) -> None:
     ]
 
 
+def test_a_haystack_of_thousands_is_searched_exactly(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    vectors = {f"t{i:04d}": unit(rng, int(rng.integers(1, 4)), 8) for i in range(3000)}
+    shared = unit(rng, 1, 8)[0]
+    for name in list(vectors)[::50]:
+        vectors[name][0] = shared
+    index = make_index(tmp_path, vectors)
+    for size, k in ((2500, 6), (2900, 200), (3000, 6)):
+        haystack = [str(name) for name in rng.permutation(sorted(vectors))[:size]]
+        for query in (shared, unit(rng, 1, 8)[0]):
+            expected = brute_force(vectors, query, haystack, k)
+            hits = index.search(query, haystack, k)
+            assert [(hit.trajectory_id, hit.center_state, hit.score) for hit in hits] == expected
+    assert [hit.trajectory_id for hit in index.entries(haystack) if hit.center_state == 0] == haystack
+
+
+def test_a_search_reads_the_haystack_only(tmp_path: Path) -> None:
+    rng = np.random.default_rng(12)
+    index = make_index(tmp_path, {name: unit(rng, 3, 8) for name in ("a", "b", "c")})
+    (found,) = index._table.list_indices()
+    assert (found.index_type, found.columns) == ("Bitmap", ["trajectory_id"])
+
+
 def test_only_the_haystack_is_searched(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     vectors = {"it's": unit(rng, 3, 8), "other": unit(rng, 3, 8)}
@@ -141,10 +164,13 @@ def test_a_pool_without_entries_has_an_index_that_finds_nothing(tmp_path: Path, 
     assert index.text_candidates("copper", vector, ["a"], 3) == []
 
 
-def test_an_index_that_lost_its_data_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", ["data/*.lance", "_indices/*/*"])
+def test_an_index_that_lost_its_data_is_named(tmp_path: Path, lost: str) -> None:
     rng = np.random.default_rng(4)
     index = make_index(tmp_path, {"a": unit(rng, 3, 8), "b": unit(rng, 2, 8)})
-    for path in (tmp_path / "raw_state.lance").rglob("data/*.lance"):
+    gone = list((tmp_path / "raw_state.lance").rglob(lost))
+    assert gone
+    for path in gone:
         path.unlink()
     with pytest.raises(PoolIndexError, match=r"raw_state\.lance.*delete it and .*raw_state\.json"):
         PoolIndex(tmp_path / "raw_state.lance", tmp_path / "raw_state.json").search(unit(rng, 1, 8)[0], ["a"], 2)

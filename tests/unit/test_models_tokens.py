@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -40,6 +40,13 @@ def test_image_tokens_stay_within_the_bounds(width: int, height: int, least: int
     tokens = image_tokens(width, height, settings)
     assert least <= tokens <= most * 1.01
     assert tokens == image_tokens(height, width, settings)
+
+
+@settings(deadline=None)  # the first one loads the tokenizer
+@given(st.text(max_size=200))
+def test_a_count_is_the_number_of_ids(text: str) -> None:
+    tokenizer = load_tokenizer(str(TOKENIZER))
+    assert tokenizer.count(text) == len(tokenizer.ids(text))
 
 
 def test_a_counter_counts_text_and_images(tmp_path: Path) -> None:

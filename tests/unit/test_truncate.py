@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmev2.models.types import ImagePart, TextPart
@@ -67,6 +67,32 @@ def test_keeps_the_longest_fitting_prefix(items: list[dict[str, str]], budget: i
     if fitted.kept and not images:
         shown = [IMAGE_LEFT_OUT if item["type"] == "image" else item["value"] for item in seen(fitted.kept)]
         assert fitted.parts == (TextPart(SEPARATOR.join(shown)),)
+
+
+class CountingCounter(WordCounter):
+    """Keeps the length of all that it counted."""
+
+    counted = 0
+
+    def count(self, text: str) -> int:
+        self.counted += len(text)
+        return super().count(text)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=20), st.integers(0, 3000), st.booleans())
+def test_long_contexts_are_cut_as_exactly_and_counted_about_twice(
+    sizes: list[int], budget: int, seams_merge: bool
+) -> None:
+    joint = " " if seams_merge else "."  # white space at an item's end becomes one token with what joins items
+    values = ["word " * size + joint for size in sizes]
+    counter = CountingCounter()
+    fitted = fit_context([text(value) for value in values], counter, budget, images=False)
+    tokens = [WordCounter().count(SEPARATOR.join(values[:kept])) for kept in range(len(values) + 1)]
+    assert fitted.kept == max(kept for kept, own in enumerate(tokens) if own <= budget)
+    assert (fitted.tokens, fitted.tokens_before) == (tokens[fitted.kept], tokens[-1])
+    close = sum(abs(own - budget) <= 16 * len(values) for own in tokens)
+    assert counter.counted <= (2 + close) * len(SEPARATOR.join(values)) + 40 * len(values)
 
 
 def test_an_empty_context_says_so() -> None:

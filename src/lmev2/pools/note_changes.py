@@ -8,6 +8,7 @@ from typing import NamedTuple
 from lmev2.pools.note_view import RunView, Step
 
 _MOST_BEGINNING = 64
+_FEW = 1000  # labels; with more, reading each text once is faster
 
 
 class Changes(NamedTuple):
@@ -42,9 +43,26 @@ def _telling(labels: Iterable[str], said: Iterable[str]) -> list[str]:
 
 
 def _contained(labels: Sequence[str], said: Iterable[str]) -> set[str]:
-    """Those of the labels, all different, that stand in something said or in a longer one of them.
+    """Those of the labels, all different, that stand in something said or in a longer one of them."""
+    return _found_in_one_text(labels, said) if len(labels) <= _FEW else _found_by_beginnings(labels, said)
 
-    A page may have tens of thousands of labels, so they are not compared with each other. Instead, each text is read
+
+def _found_in_one_text(labels: Sequence[str], said: Iterable[str]) -> set[str]:
+    """All texts are put together, longer labels first, and each label is looked for in what stands before it. Between
+    two texts stands a line end, which no label holds. The time grows with the square of the number of labels, but a
+    character costs next to nothing."""
+    longest = sorted(labels, key=len, reverse=True)
+    joined = "".join(f"{text}\n" for text in (*said, *longest))
+    end, found = len(joined), set[str]()
+    for label in reversed(longest):
+        end -= len(label) + 1
+        if joined.find(label, 0, end) >= 0:
+            found.add(label)
+    return found
+
+
+def _found_by_beginnings(labels: Sequence[str], said: Iterable[str]) -> set[str]:
+    """A page may have tens of thousands of labels, which cannot be looked for one by one. Instead, each text is read
     once: where a label's beginning stands (a power of two of characters, more than half of the label or 64 of it),
     the pieces of those lengths that labels with this beginning have are looked up among the labels. The time grows
     with the number of characters, times the number of lengths that labels of the same beginning have.
