@@ -16,11 +16,8 @@ import pytest
 from lmev2.models.cache import CallCache
 from lmev2.models.cached import CachedEmbedder
 from lmev2.models.factory import make_embedder
-from lmev2.models.sentence_transformers_backend import (
-    SentenceTransformersEmbedder,
-    model_files,
-    model_folder,
-)
+from lmev2.models.model_folder import model_files
+from lmev2.models.sentence_transformers_backend import SentenceTransformersEmbedder, model_folder
 from lmev2.models.settings import EmbedderSettings
 from lmev2.models.text import cut_middle
 from lmev2.models.types import ModelCallError, ModelSetupError
@@ -53,7 +50,7 @@ def fast_tokenizer(before: str, behind: str) -> Any:
         pad_token="[PAD]",
         unk_token="[UNK]",
         model_max_length=POSITIONS,
-        padding_side="left",
+        padding_side="right" if before else "left",  # the encoder's positions count from the left
     )
 
 
@@ -142,6 +139,28 @@ def test_vectors_are_those_of_the_model_and_unit(folder: Path, cache: CallCache,
     assert not backend.embed_documents(["", " \n"]).any()
     assert backend.embed_documents([]).shape == (0, WIDTH)
     np.testing.assert_array_equal(backend.embed_query("w1 \ud83d"), backend.embed_query("w1 \ufffd"))
+
+
+def test_padded_batches_move_a_vector_by_rounding_only(
+    folder: Path, cache: CallCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [" ".join(WORDS[:length]) for length in (40, 1, 7, 30, 2, 12, 25)] + [""]
+    alone = embedder(folder, cache).embed_documents(texts)
+    backend = embedder(folder, cache, padded_batches=True, batch_size=3)
+    model, _ = backend._load()
+    sizes: list[int] = []
+    encode = model.encode
+
+    def record(given: Any, **options: Any) -> Any:
+        sizes.append(1 if isinstance(given, str) else len(given))
+        if sizes == [3]:
+            raise RuntimeError("CUDA out of memory")
+        return encode(given, **options)
+
+    monkeypatch.setattr(model, "encode", record)
+    np.testing.assert_allclose(backend.embed_documents(texts), alone, atol=1e-5)
+    assert sizes == [3, 1, 2, 3, 1]  # the first batch did not fit and was halved
+    assert backend.identity() != embedder(folder, cache).identity()
 
 
 def test_a_text_is_cut_at_tokens_and_keeps_its_special_tokens(folder: Path, cache: CallCache, torch: Any) -> None:

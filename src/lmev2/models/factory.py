@@ -10,6 +10,8 @@ from lmev2.models.cached import CachedChat, CachedEmbedder
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.models.types import ChatBackend, EmbeddingBackend, ModelSetupError, TokenCounter
 
+_SORTED_BATCHES = 16
+
 
 def make_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBackend:
     """The chat backend of a role, behind the cache.
@@ -49,7 +51,9 @@ def make_embedder(settings: EmbedderSettings, cache: CallCache, threads: int) ->
     if settings.backend == "sentence_transformers":
         from lmev2.models.sentence_transformers_backend import SentenceTransformersEmbedder
 
-        return CachedEmbedder(SentenceTransformersEmbedder(settings, cache, threads), cache, settings.batch_size)
+        # Texts of like length can stand together only where many are known at once.
+        at_once = settings.batch_size * (_SORTED_BATCHES if settings.padded_batches else 1)
+        return CachedEmbedder(SentenceTransformersEmbedder(settings, cache, threads), cache, at_once)
     from lmev2.models.openai_backend import OpenAIEmbedder
 
     return CachedEmbedder(OpenAIEmbedder(settings), cache, settings.batch_size * settings.concurrency)
@@ -69,6 +73,10 @@ def _bare_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBa
         from lmev2.models.llama import LlamaChat
 
         return LlamaChat(settings, cache, threads)
+    if settings.backend == "transformers":
+        from lmev2.models.transformers_backend import TransformersChat
+
+        return TransformersChat(settings, cache, threads)
     if settings.backend == "openai":
         from lmev2.models.openai_backend import OpenAIChat
 
@@ -88,5 +96,5 @@ def _bare_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBa
         return ScriptedChat(script, settings.model, images, settings.context_length, tokens=counter)
     raise ModelSetupError(
         f"model {settings.model!r}: backend rules is a marker for decisions without a model; it cannot be called. "
-        "Choose llama_cpp, openai or scripted for a role that needs replies"
+        "Choose llama_cpp, transformers, openai or scripted for a role that needs replies"
     )

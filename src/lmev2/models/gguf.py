@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import importlib.util
-import itertools
 import logging
 import os
 import threading
+import uuid
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,6 @@ Quantization = Literal["q8_0", "q4_0"]
 _PACKAGE = "package:"
 _FILE_TYPES: dict[str, int] = {"q4_0": 2, "q8_0": 7}  # llama.cpp's enum llama_ftype
 _WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "300"}
-_temporary_number = itertools.count()
 _hashes: dict[tuple[str, int, int], str] = {}
 _log_guard = threading.Lock()
 _log_callback: object | None = None
@@ -96,7 +95,7 @@ def requantize(
         return target
     llama_cpp = import_llama_cpp()
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{target.name}.{os.getpid()}-{next(_temporary_number)}.tmp"
+    temporary = folder / f".{target.name}.{uuid.uuid4().hex}.tmp"
     parameters = llama_cpp.llama_model_quantize_default_params()
     parameters.nthread = threads
     parameters.ftype = _FILE_TYPES[quantize]
@@ -114,17 +113,25 @@ def requantize(
     return target
 
 
-def import_llama_cpp() -> Any:
-    """The module ``llama_cpp``, set up for a machine that does other work too.
+def let_threads_sleep() -> None:
+    """Tell OpenMP's threads to spin only a moment at a barrier and then to sleep; to be called before the library that
+    uses OpenMP is loaded.
 
-    OpenMP's threads are told to spin only a moment at a barrier and then to sleep. Spinning on, with other work on the
-    cores, makes writing ten times slower and more; sleeping at once halves the speed of a model that has the cores to
-    itself (measure it with ``benchmarks/llama_contention.py``). What the environment already says is left alone.
+    Spinning on, with other work on the cores, makes writing ten times slower and more; sleeping at once halves the
+    speed of a model that has the cores to itself (measure it with ``benchmarks/llama_contention.py``). What the
+    environment already says is left alone.
+    """
+    if not _WAITING.keys() & os.environ.keys():
+        os.environ.update(_WAITING)
+
+
+def import_llama_cpp() -> Any:
+    """The module ``llama_cpp``, set up for a machine that does other work too (:func:`let_threads_sleep`).
+
     llama.cpp's own messages go to this module's logger at DEBUG level instead of standard error.
     """
     global _log_callback
-    if not _WAITING.keys() & os.environ.keys():
-        os.environ.update(_WAITING)  # read when the library is loaded
+    let_threads_sleep()
     import llama_cpp
 
     with _log_guard:

@@ -5,7 +5,6 @@ Needs the extra ``gpu``. PyTorch is imported with the first text that the cache 
 
 from __future__ import annotations
 
-import importlib.metadata
 import threading
 import time
 from collections.abc import Sequence
@@ -15,20 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lmev2.models.cache import CallCache, canonical_json, sha256_text
+from lmev2.models.cache import CallCache
 from lmev2.models.embedding_text import check_dimension, unit_vector, with_instruction
-from lmev2.models.gguf import remembered_sha256
+from lmev2.models.model_folder import find_folder, folder_sha256, package_version
 from lmev2.models.settings import EmbedderSettings
 from lmev2.models.stopwatch import account
 from lmev2.models.text import cut_middle, encode_prefix, well_formed
 from lmev2.models.tokens import JsonTokenizer
+from lmev2.models.torch_memory import free_memory, out_of_memory
 from lmev2.models.types import ModelCallError, ModelSetupError
 
 _PACKAGES = ("sentence-transformers", "transformers", "torch")
 _MODULES_FILE = "modules.json"
-# What a model's folder may hold that decides about its vectors; other files are documents or other formats' weights.
-_MODEL_FILES = frozenset({".json", ".safetensors", ".bin", ".model", ".txt"})
-_OTHER_FORMATS = frozenset({"onnx", "openvino"})
+_BACKEND = "sentence_transformers"
 
 
 class SentenceTransformersEmbedder:
@@ -37,7 +35,8 @@ class SentenceTransformersEmbedder:
     Texts are cut in the middle at ``max_chars`` characters, then at ``max_tokens`` tokens of the model's own tokenizer;
     the model's special tokens come on top. A query gets the prefix of ``query_instruction``; prompts that the model's
     configuration holds are not used. Texts are embedded one at a time: padding and the shapes of a batch would change
-    the last bits of a vector, in 16-bit types more than those, and long texts fill a GPU one by one.
+    the last bits of a vector, in 16-bit types more than those, and long texts fill a GPU one by one. With
+    ``padded_batches`` texts of like length go together, where that is worth more.
 
     Vectors are L2-normalised. A text without content gets the zero vector.
     """
@@ -66,11 +65,13 @@ class SentenceTransformersEmbedder:
             names = ("revision", "dtype", "dimension", "max_tokens", "max_chars", "query_instruction")
             folder = model_folder(self.source)
             self._identity = {
-                "backend": "sentence_transformers",
-                "source": self.source if folder is None else self._folder_sha256(folder),
+                "backend": _BACKEND,
+                "source": self.source if folder is None else folder_sha256(folder, self._cache),
                 **{name: getattr(self.settings, name) for name in names},
-                "versions": {name: _version(name) for name in _PACKAGES},
+                "versions": {name: package_version(name, _BACKEND) for name in _PACKAGES},
             }
+            if self.settings.padded_batches:
+                self._identity["padded_batches"] = True
         return self._identity
 
     def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -82,10 +83,10 @@ class SentenceTransformersEmbedder:
             ModelSetupError: the model cannot be had or does not fit the settings.
         """
         vectors = np.zeros((len(texts), self.dimension), np.float32)
+        rows = [row for row, text in enumerate(texts) if text.strip()]
         with self._lock:
-            for row, text in enumerate(texts):
-                if text.strip():
-                    vectors[row] = self._embed(text)
+            if rows:
+                vectors[rows] = self._embed([texts[row] for row in rows])
         return vectors
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
@@ -95,25 +96,39 @@ class SentenceTransformersEmbedder:
         )[0]
         return vector
 
-    def _embed(self, text: str) -> npt.NDArray[np.float32]:
+    def _embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         model, tokenizer = self._load()
-        cut = self._cut(tokenizer, text)
+        cut = [self._cut(tokenizer, text) for text in texts]
+        order = list(range(len(cut)))
+        size = 1
+        if self.settings.padded_batches:
+            order.sort(key=lambda row: (len(cut[row]), row))
+            size = self.settings.batch_size
+        vectors = np.zeros((len(cut), self.dimension), np.float32)
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            for row, vector in zip(rows, self._encode(model, [cut[row] for row in rows]), strict=True):
+                vectors[row] = unit_vector(vector, self.dimension, self.model)
+        return vectors
+
+    def _encode(self, model: Any, texts: list[str]) -> npt.NDArray[np.floating]:
+        options = {"prompt": "", "show_progress_bar": False, "convert_to_numpy": True}
         try:
-            vector = model.encode(cut, prompt="", show_progress_bar=False, convert_to_numpy=True)
+            if len(texts) == 1:  # as it stands: no padding
+                return np.asarray(model.encode(texts[0], **options))[np.newaxis]
+            return np.asarray(model.encode(texts, batch_size=len(texts), **options))
         except RuntimeError as error:
-            raise ModelCallError("api_error", f"{self.model}: PyTorch failed: {error}") from error
-        return unit_vector(vector, self.dimension, self.model)
+            if len(texts) == 1 or not out_of_memory(error):
+                raise ModelCallError("api_error", f"{self.model}: PyTorch failed: {error}") from error
+        free_memory()
+        half = len(texts) // 2
+        return np.concatenate([self._encode(model, texts[:half]), self._encode(model, texts[half:])])
 
     def _cut(self, tokenizer: JsonTokenizer, text: str) -> str:
         limit = self.settings.max_tokens
         cut = cut_middle(well_formed(text), self.settings.max_chars)
         offsets = encode_prefix(cut, limit, tokenizer.offsets)
         return cut if len(offsets) <= limit else cut[: offsets[limit - 1][1]]
-
-    def _folder_sha256(self, folder: Path) -> str:
-        files = model_files(folder)
-        hashes = {str(path.relative_to(folder)): remembered_sha256(path, self._cache) for path in files}
-        return sha256_text(canonical_json(hashes))
 
     def _load(self) -> tuple[Any, JsonTokenizer]:
         if self._loaded is None:
@@ -123,7 +138,7 @@ class SentenceTransformersEmbedder:
         return self._loaded
 
     def _loaded_anew(self) -> tuple[Any, JsonTokenizer]:
-        _version("sentence-transformers")
+        package_version("sentence-transformers", _BACKEND)
         model_folder(self.source)
         import torch
         from sentence_transformers import SentenceTransformer
@@ -177,28 +192,10 @@ def model_folder(source: str) -> Path | None:
     Raises:
         ModelSetupError: the name can only be a folder and there is none, or the folder is no model's.
     """
-    folder = Path(source).expanduser()
-    if not folder.is_dir():
-        if source.startswith((".", "/", "~")) or source.count("/") > 1:
-            raise ModelSetupError(
-                f"no folder {folder.absolute()}; set `served_name` to a folder that holds a sentence-transformers "
-                "model, or to a hub id"
-            )
-        return None
-    if not (folder / _MODULES_FILE).is_file():
+    folder = find_folder(source, "a sentence-transformers model")
+    if folder is not None and not (folder / _MODULES_FILE).is_file():
         raise ModelSetupError(_no_modules_file(source))
     return folder
-
-
-def model_files(folder: Path) -> list[Path]:
-    """Files of a model's folder that decide about its vectors, sorted: configuration, tokenizer, weights."""
-    found = []
-    for path in folder.rglob("*"):
-        parts = path.relative_to(folder).parts
-        hidden = any(part.startswith(".") or part in _OTHER_FORMATS for part in parts)
-        if path.suffix in _MODEL_FILES and not hidden and path.is_file():
-            found.append(path)
-    return sorted(found)
 
 
 def _no_modules_file(source: str) -> str:
@@ -206,13 +203,3 @@ def _no_modules_file(source: str) -> str:
         f"{source!r} holds no {_MODULES_FILE}, so how it pools would be a guess; choose a model that is published for "
         "sentence-transformers"
     )
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        raise ModelSetupError(
-            f"backend sentence_transformers needs the package {package}, which is not installed; run `make gpu-env`, "
-            "or install the extra `gpu`, or choose another embedder backend"
-        ) from None
