@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +240,18 @@ def test_attempts_must_be_positive() -> None:
 
 def test_a_reason_with_half_a_character_can_be_stored() -> None:
     assert parse_label('{"label": 1, "reason": "so \\ud83d"}') == (1, "so \ufffd")
+
+
+@pytest.mark.parametrize("label", ["9" * 5000, "[" * 900 + "]" * 900, "1e999"])
+def test_a_label_that_is_no_small_number_is_no_label(label: str) -> None:
+    with pytest.raises(JudgeReplyError):
+        parse_label(f'{{"label": {label}}}')
+
+
+def test_long_replies_take_no_long() -> None:
+    many = ",".join(f'"k{number}":1' for number in range(9_000))
+    for reply in ("{" * 90_000, '{"label":1,' + many + "}", "{x}" * 300_000):
+        start = time.process_time()
+        with suppress(JudgeReplyError):
+            parse_label(reply)
+        assert time.process_time() - start < 3, reply[:20]

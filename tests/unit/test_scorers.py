@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import string
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -192,6 +194,18 @@ def test_normalising_twice_changes_nothing(text: str) -> None:
         assert normalize_phrase(once, spec) == once
 
 
+@given(st.text(), st.booleans(), st.booleans(), st.booleans())
+def test_normalisation_is_what_each_option_says(text: str, lower: bool, hyphens: bool, punctuation: bool) -> None:
+    expected = ""
+    for character in text.lower() if lower else text:
+        if (hyphens and character in "-_") or (punctuation and character in ",;"):
+            expected += " "
+        elif not punctuation or re.match(r"[\w\s]", character):
+            expected += character
+    spec = ScorerSpec(PHRASES, lower=lower, normalize_hyphen=hyphens, strip_punct=punctuation)
+    assert normalize_phrase(text, spec) == " ".join(expected.split())
+
+
 # Choices
 
 
@@ -260,3 +274,12 @@ def test_judged_scorers_are_refused() -> None:
 )
 def test_gold_support(gold: str, spec: str, question: str, context: str, supported: bool | None) -> None:
     assert gold_supported(gold, spec, question, context) is supported
+
+
+def test_long_phrases_are_looked_for_at_once() -> None:
+    spec = ScorerSpec("norm_phrase_set_match", strip_punct=False)
+    gold = "; ".join(f"phrase number {number}" for number in range(2_000))
+    for wanted, said in (("!" * 10_000 + "a", "!" * 200_000), ("! " * 50_000 + "a", "! " * 100_000), (gold, gold)):
+        start = time.process_time()
+        assert score_prediction(said, wanted, spec) is (wanted is gold)
+        assert time.process_time() - start < 0.5

@@ -18,7 +18,7 @@ with Job(snakemake) as job:
         read_rows(snakemake.input.questions, QUESTION),
         read_rows(snakemake.input.contexts[0], CONTEXT),
         read_rows(snakemake.input.evidence, EVIDENCE),
-        Judge(job.chat(settings), prompts, settings, settings.label_attempts),
+        Judge(job.chat(settings), prompts, settings, settings.label_attempts, settings.repeats),
         settings.concurrency,
         job.progress("answers"),
     )

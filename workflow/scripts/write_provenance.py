@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from lmev2.config import JUDGE_ROLE
 from lmev2.job import Job
 from lmev2.models.settings import ControllerSettings, JudgeSettings, ReaderSettings
 from lmev2.provenance import file_hashes, model_facts, write_provenance
@@ -10,7 +11,8 @@ from lmev2.provenance import file_hashes, model_facts, write_provenance
 CHAT = {"reader": ReaderSettings, "judge": JudgeSettings, "controller": ControllerSettings}
 
 with Job(snakemake) as job:
-    called = {role: kind for role, kind in CHAT.items() if job.spec[role]["backend"] != "rules"}
+    chat = {**CHAT, **{role: JudgeSettings for role in job.spec if role.startswith(JUDGE_ROLE)}}
+    called = {role: kind for role, kind in chat.items() if job.spec[role]["backend"] != "rules"}
     backends = {role: job.chat(job.settings(role, kind)) for role, kind in called.items()}
     identities = {role: backend.identity() for role, backend in {**backends, "embedder": job.embedder()}.items()}
     target = Path(snakemake.output[0])
@@ -20,7 +22,7 @@ with Job(snakemake) as job:
         *(json.loads(Path(snakemake.input[name]).read_text(encoding="utf-8")) for name in ("manifest", "goals")),
         job.spec,
         {
-            **{role: model_facts(job.spec[role], identities.get(role), job.cache) for role in (*CHAT, "embedder")},
+            **{role: model_facts(job.spec[role], identities.get(role), job.cache) for role in (*chat, "embedder")},
             **{name: model_facts(role, None, job.cache) for name, role in job.spec["pilots"].items()},
         },
         {

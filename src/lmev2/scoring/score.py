@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from lmev2.models.settings import ChatSettings
 from lmev2.models.types import ChatBackend
 from lmev2.prompts import Prompt
-from lmev2.scoring.judge import JudgeError, judge_answer
+from lmev2.scoring.judge import Decision, judge_repeatedly
 from lmev2.scoring.scorers import gold_supported, score_prediction
 from lmev2.scoring.spec import ScorerName, ScorerSpec, parse_eval_function
 
@@ -19,6 +19,8 @@ State = tuple[str, int]  # trajectory id, state index
 Hop = Collection[State]
 Key = tuple[str, str, str]  # question id, method, tier
 Progress = Callable[[int, int], None]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class ScoreInputError(ValueError):
@@ -34,12 +36,14 @@ class Judge:
         prompts: the prompt of each judge scorer, by scorer name.
         settings: sampling and reasoning settings.
         attempts: calls for one verdict while replies have no usable label.
+        repeats: verdicts on each answer, of which the majority decides.
     """
 
     chat: ChatBackend
     prompts: Mapping[ScorerName, Prompt]
     settings: ChatSettings
     attempts: int = 3
+    repeats: int = 1
 
 
 @dataclass(frozen=True)
@@ -113,38 +117,60 @@ def score_rows(
         if progress is not None:
             progress(done, len(cases))
 
-    judged = [index for index, case in enumerate(cases) if _needs_judge(case)]
+    judged: list[int] = []
     for index, case in enumerate(cases):
-        if not _needs_judge(case):
+        if needs_judge(case.answer, case.question, case.spec):
+            judged.append(index)
+        else:
             finish(index, _score_without_judge(case))
     if judge is not None and judged:
-        with ThreadPoolExecutor(max_workers=max(1, concurrency), thread_name_prefix="judge") as pool:
-            futures: dict[Future[dict[str, Any]], int] = {
-                pool.submit(_score_with_judge, cases[index], judge): index for index in judged
-            }
-            try:
-                for future in as_completed(futures):
-                    finish(futures[future], future.result())
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        for number, row in in_threads(lambda index: _score_with_judge(cases[index], judge), judged, concurrency):
+            finish(judged[number], row)
     return [row for row in rows if row is not None]
 
 
-def _needs_judge(case: _Case) -> bool:
-    if not case.spec.is_judge or case.answer["error"] is not None or case.answer["unknown"]:
+def in_threads(work: Callable[[T], R], tasks: Sequence[T], concurrency: int) -> Iterator[tuple[int, R]]:
+    """Do all tasks, so many at once, and yield each one's position and result as it is done."""
+    with ThreadPoolExecutor(max_workers=max(1, concurrency), thread_name_prefix="judge") as pool:
+        futures: dict[Future[R], int] = {pool.submit(work, task): number for number, task in enumerate(tasks)}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def needs_judge(answer: Row, question: Row, spec: ScorerSpec) -> bool:
+    """Whether an answer's score is a judge's to give: no failed, unknown or empty answer's is."""
+    if not spec.is_judge or answer["error"] is not None or answer["unknown"]:
         return False
-    return not (case.spec.require_non_empty and _empty_side(case))
+    return not (spec.require_non_empty and _empty_side(answer, question))
 
 
-def _empty_side(case: _Case) -> str | None:
-    if not case.answer["parsed"].strip():
+def decide(answer: Row, question: Row, scorer: ScorerName, judge: Judge) -> Decision:
+    """What a judge says of an answer, over all its repeats."""
+    return judge_repeatedly(
+        judge.chat,
+        judge.prompts[scorer],
+        question["question"],
+        question["answer"],
+        answer["reply"],
+        answer["parsed"],
+        judge.settings,
+        judge.attempts,
+        judge.repeats,
+    )
+
+
+def _empty_side(answer: Row, question: Row) -> str | None:
+    if not answer["parsed"].strip():
         return "answer"
-    return None if case.question["answer"].strip() else "reference answer"
+    return None if question["answer"].strip() else "reference answer"
 
 
 def _require_judge(cases: Sequence[_Case], judge: Judge | None) -> None:
-    needed = [case for case in cases if _needs_judge(case)]
+    needed = [case for case in cases if needs_judge(case.answer, case.question, case.spec)]
     known = set() if judge is None else set(judge.prompts)
     lacking = sorted({case.spec.name for case in needed} - known)
     if lacking:
@@ -162,37 +188,32 @@ def _score_without_judge(case: _Case) -> dict[str, Any]:
     if not case.spec.is_judge:
         correct = not answer["unknown"] and score_prediction(answer["parsed"], case.question["answer"], case.spec)
         return _score_row(case, correct=correct, unknown=answer["unknown"])
-    reason = "UNKNOWN is always wrong" if answer["unknown"] else f"an empty {_empty_side(case)} is wrong"
+    reason = (
+        "UNKNOWN is always wrong" if answer["unknown"] else f"an empty {_empty_side(answer, case.question)} is wrong"
+    )
     return _score_row(case, correct=False, unknown=answer["unknown"], judge_reason=f"{reason}; the judge was not asked")
 
 
 def _score_with_judge(case: _Case, judge: Judge) -> dict[str, Any]:
-    answer, question = case.answer, case.question
-    try:
-        verdict = judge_answer(
-            judge.chat,
-            judge.prompts[case.spec.name],
-            question["question"],
-            question["answer"],
-            answer["reply"],
-            answer["parsed"],
-            judge.settings,
-            judge.attempts,
-        )
-    except JudgeError as error:
-        return _score_row(case, error="judge_error", error_detail=error.detail)
+    decision = decide(case.answer, case.question, case.spec.name, judge)
+    labels = list(decision.labels)
+    if decision.label is None:
+        return _score_row(case, judge_labels=labels, error="judge_error", error_detail=decision.detail)
     return _score_row(
         case,
-        correct=verdict.label == 1,
+        correct=decision.label == 1,
         unknown=False,
-        judge_label=verdict.label,
-        judge_reason=verdict.reason,
+        judge_label=decision.label,
+        judge_labels=labels,
+        judge_reason=decision.reason,
     )
 
 
 def _score_row(case: _Case, **values: Any) -> dict[str, Any]:
     answer, question = case.answer, case.question
-    empty = dict.fromkeys(("correct", "unknown", "judge_label", "judge_reason", "error", "error_detail"))
+    empty = dict.fromkeys(
+        ("correct", "unknown", "judge_label", "judge_labels", "judge_reason", "error", "error_detail")
+    )
     return {
         "question_id": answer["question_id"],
         "method": answer["method"],
