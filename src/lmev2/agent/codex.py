@@ -72,7 +72,7 @@ class CodexAgent:
         self.name = f"codex {settings.version}"
         self.model = settings.model
         self._pipeline = pipeline
-        self._policy = policy or RetryPolicy(retries=settings.retries)
+        self._policy = policy or RetryPolicy.of(settings.retries, settings.retry_wait_s)
 
     def check(self) -> None:
         """Look for the program, its version, and the endpoint's address and key.

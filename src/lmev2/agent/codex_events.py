@@ -10,6 +10,7 @@ counted: what is read here was written beside an agent that is not trusted.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,4 +126,6 @@ def _cleaned(value: Any, mask: Mask, depth: int) -> Any:
         return {_cleaned(name, mask, depth): _cleaned(item, mask, depth + 1) for name, item in value.items()}
     if isinstance(value, list):
         return [_cleaned(item, mask, depth + 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # no number of JSON
     return value

@@ -21,7 +21,7 @@ from lmev2.agent.loop_tools import RESULT_TOOL, Toolbox, host_path, read_image
 from lmev2.agent.scratch import scratch_folder
 from lmev2.agent.settings import AgentSettings
 from lmev2.agent.types import AgentRun, Box, Task
-from lmev2.models.openai_endpoint import Access, read_access
+from lmev2.models.openai_endpoint import Access, read_access, without_secrets
 from lmev2.models.retry import RetryPolicy
 from lmev2.models.text import cut_middle, well_formed
 from lmev2.models.types import ChatBackend, ModelCallError
@@ -58,7 +58,7 @@ class LoopAgent:
         self._make_chat = chat
         self._chat: ChatBackend | None = None
         self._writing = threading.Lock()  # held while the chat backend is at work
-        self._policy = policy or RetryPolicy(retries=settings.retries)
+        self._policy = policy or RetryPolicy.of(settings.retries, settings.retry_wait_s)
 
     def check(self) -> None:
         """Look for the endpoint's address and key; a model in this process is checked when it is loaded.
@@ -163,6 +163,5 @@ def _told(error: Exception, access: Access | None) -> str:
     """What went wrong, without the key and without the address."""
     text = str(error)
     if access is not None:
-        for secret in (access.api_key if access.api_key != "none" else "", access.base_url):
-            text = text.replace(secret, "[hidden]") if secret else text
+        text = without_secrets(text.replace(access.base_url, "[hidden]"), access)
     return cut_middle(well_formed(f"{type(error).__name__.strip('_')}: {text}"), _DETAIL_CHARS)

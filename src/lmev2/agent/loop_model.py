@@ -172,7 +172,11 @@ def open_client(settings: AgentSettings, access: Access) -> openai.AsyncOpenAI:
         timeout=timeout,
         max_retries=0,
         # a proxy of the environment cannot reach a server on this machine
-        http_client=openai.DefaultAsyncHttpx2Client(timeout=timeout, trust_env=not access.loopback),
+        http_client=openai.DefaultAsyncHttpx2Client(
+            timeout=timeout,
+            trust_env=not access.loopback,
+            follow_redirects=False,  # a redirect would carry what is asked to a host that nobody configured
+        ),
     )
     # The client reads these from variables that belong to another service than this endpoint, perhaps.
     client.organization = client.project = client.admin_api_key = None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from lmev2.data.errors import DataError
-from lmev2.data.layout import CHECKSUMS_FILE, path_fault
+from lmev2.data.layout import CHECKSUMS_FILE, length_fault, path_fault
 from lmev2.files import file_sha256
 
 _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
@@ -53,13 +53,17 @@ def read_checksums(root: Path) -> dict[str, str]:
     file = root / CHECKSUMS_FILE
     if not file.is_file():
         raise DataError(f"found no {file}, expected the SHA-256 sums of the published files there")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file}: found no UTF-8 text ({error}), expected a list of SHA-256 sums") from error
     sums: dict[str, str] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         match = _LINE.fullmatch(line.rstrip("\r"))
         path = match[2].removeprefix("./") if match is not None else ""
-        if match is None or path_fault(path) is not None:
+        if match is None or path_fault(path) is not None or length_fault(path) is not None:
             raise DataError(
                 f"{file}, line {number}: found {line!r:.120}, expected a SHA-256 sum and a path below the root"
             )

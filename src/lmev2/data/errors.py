@@ -10,6 +10,15 @@ from pathlib import Path
 PROBLEM_LIMIT = 20
 
 
+def shown(value: object, chars: int) -> str:
+    """A value as Python writes it, cut, for a message; by its type where that cannot be done."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested a thousand times, or a number of thousands of digits
+        text = f"({type(value).__name__}, too large to show)"
+    return text[:chars]
+
+
 class DataError(ValueError):
     """Data that cannot be used.
 

@@ -74,7 +74,7 @@ def root_trajectory(root: Path, trajectory_id: str) -> Trajectory:
     path = root / TRAJECTORIES_FILE
     if not path.is_file():
         raise DataError(f"found no {path}, expected the trajectories of a data root there")
-    quoted = json.dumps(trajectory_id, ensure_ascii=False).encode()
+    quoted = json.dumps(trajectory_id, ensure_ascii=False).encode("utf-8", "surrogatepass")
     ids: list[str] = []
     with path.open("rb") as stream:
         for number, raw in enumerate(stream, start=1):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmev2.data.errors import Problems
+from lmev2.data.errors import Problems, shown
 from lmev2.data.layout import haystack_file
 from lmev2.data.manifest import InputFile, TierCounts
 from lmev2.data.schema import QuestionRecord
@@ -112,13 +113,13 @@ class _Pairs(list[tuple[str, Any]]):
 
 def _form_fault(value: Any) -> str | None:
     if isinstance(value, _Pairs) or not isinstance(value, list):
-        found = "object" if isinstance(value, _Pairs) else f"{type(value).__name__} {value!r:.60}"
+        found = "object" if isinstance(value, _Pairs) else f"{type(value).__name__} {shown(value, 60)}"
         return f"found {found}, expected a list of trajectory ids"
     if not value:
         return "found an empty list, expected at least one trajectory id"
     wrong = next((item for item in value if not isinstance(item, str)), None)
     if any(not isinstance(item, str) for item in value):
-        return f"found {type(wrong).__name__} {wrong!r:.60} in the list, expected trajectory ids"
+        return f"found {type(wrong).__name__} {shown(wrong, 60)} in the list, expected trajectory ids"
     return None
 
 
@@ -160,7 +161,7 @@ def check_haystacks(
                 else f"the trajectory is of domain {other.domain!r}, expected the question's domain {domain!r}"
             )
             faults.setdefault((name, text), []).append(question_id)
-        for name in sorted(name for name in distinct if names.count(name) > 1):
+        for name in sorted(name for name, count in Counter(names).items() if count > 1):
             text = "the trajectory stands in the list twice, expected it once"
             faults.setdefault((name, text), []).append(question_id)
     for (name, text), affected in faults.items():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmev2.data.errors import Problems
+from lmev2.data.errors import Problems, shown
 from lmev2.data.layout import IDENTIFIER
 
 # Half of a surrogate pair: legal in JSON text, no character, and not storable as UTF-8.
@@ -100,17 +101,17 @@ class JsonLinesFile:
         """The object of one line; None, and a problem collected, when it holds none."""
         try:
             value = self.decode(raw.decode("utf-8"))
+            if _SURROGATE_ESCAPE.search(raw):
+                value = self._without_surrogates(value)
         except (ValueError, RecursionError) as error:
             torn = "" if raw.endswith(b"\n") else "; the file ends inside this line, so it was cut: fetch it again"
             self._refuse(number, raw, f"found malformed JSON ({error}), expected one JSON object{torn}")
             return None
         if not isinstance(value, dict):
-            self._refuse(number, raw, f"found {type(value).__name__} {value!r:.60}, expected a JSON object")
+            self._refuse(number, raw, f"found {type(value).__name__} {shown(value, 60)}, expected a JSON object")
             return None
-        if _SURROGATE_ESCAPE.search(raw):
-            value = self._without_surrogates(value)
         identifier = value.get(self._id_key)
-        label = f"{self._kind} {identifier!r:.80}" if identifier is not None else f"{self._kind} without id"
+        label = f"{self._kind} {shown(identifier, 80)}" if identifier is not None else f"{self._kind} without id"
         return JsonLine(self._file, number, label, identifier if isinstance(identifier, str) else None, value)
 
     def add_broken(self, identifier: str | None) -> None:
@@ -129,7 +130,10 @@ class JsonLinesFile:
 
     def _without_surrogates(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {self._without_surrogates(key): self._without_surrogates(item) for key, item in value.items()}
+            # Two keys may become one.
+            return unique_keys(
+                [(self._without_surrogates(key), self._without_surrogates(one)) for key, one in value.items()]
+            )
         if isinstance(value, list):
             return [self._without_surrogates(item) for item in value]
         if not isinstance(value, str):
@@ -147,8 +151,8 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        repeated = next(key for key, count in counts.items() if count > 1)
         raise ValueError(f"the key {repeated!r:.60} stands twice in one object")
     return found
 

@@ -14,8 +14,11 @@ SCREENSHOTS_FOLDER = "screenshots"
 BUNDLES_FOLDER = "trajectory_screenshots"
 QUESTION_IMAGES_FOLDER = "question_screenshots"
 
-IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-"""Ids become names of folders: in screenshots, and in the sandboxes of coding agents."""
+IDENTIFIER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
+"""Ids become names of folders: in screenshots, and in the sandboxes of coding agents. File systems take 255 bytes."""
+
+_MOST_NAME_BYTES = 255
+_MOST_PATH_CHARS = 2_000
 
 
 def haystack_file(tier: str) -> str:
@@ -27,7 +30,16 @@ def path_fault(path: str) -> str | None:
     """What is wrong with a path of the data root; None when it is relative and stays below the root."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
-        return f"found path {path!r}, expected one below the data root, without '..'"
+        return f"found path {path!r:.200}, expected one below the data root, without '..'"
+    return None
+
+
+def length_fault(path: str) -> str | None:
+    """What is wrong with the length of a path of the data root or of a name in it; None when files can have it."""
+    if len(path) > _MOST_PATH_CHARS or any(
+        len(part.encode("utf-8", "surrogatepass")) > _MOST_NAME_BYTES for part in path.split("/")
+    ):
+        return f"found a path of {len(path):,} characters ({path!r:.80}), longer than file systems take"
     return None
 
 

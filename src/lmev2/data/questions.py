@@ -9,7 +9,7 @@ from pathlib import Path
 from lmev2.data.errors import Problems
 from lmev2.data.images import KINDS, image_fault
 from lmev2.data.jsonl import JsonLinesFile
-from lmev2.data.layout import QUESTIONS_FILE, path_fault
+from lmev2.data.layout import QUESTIONS_FILE, length_fault, path_fault
 from lmev2.data.manifest import QuestionCounts
 from lmev2.data.schema import ABSTENTION_SUFFIX, CATEGORIES, QuestionRecord, parse_record
 from lmev2.scoring.scorers import gold_phrases, mc_choice_set_match
@@ -76,7 +76,7 @@ def _is_empty(answer: str, spec: ScorerSpec) -> bool:
 def _image_fault(question: QuestionRecord, root: Path) -> str | None:
     if question.image is None:
         return None
-    fault = path_fault(question.image)
+    fault = path_fault(question.image) or length_fault(question.image)
     if fault is not None:
         return f"field 'image': {fault}"
     if not (root / question.image).is_file():

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lmev2.data.errors import Problems
+from lmev2.data.errors import Problems, shown
 from lmev2.data.jsonl import JsonLine
 from lmev2.data.layout import IDENTIFIER
 
@@ -122,4 +122,4 @@ def _describe(detail: Any) -> str:
     if detail["type"] == "missing":
         return f"field {place!r} is missing"
     found = detail["input"]
-    return f"field {place!r}: found {type(found).__name__} {found!r:.80}, expected otherwise: {detail['msg']}"
+    return f"field {place!r}: found {type(found).__name__} {shown(found, 80)}, expected otherwise: {detail['msg']}"

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import IO, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -25,8 +26,48 @@ MARKS_FOLDER = ".bundles"
 BUNDLE_SUFFIX = ".tar.gz"
 PATCH_SUFFIX = "_patch"
 
-_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.png")
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}\.png")
+_MOST_IMAGE_BYTES = 256_000_000  # of one image, unpacked; a screenshot has a few
+_MOST_HEADER_BYTES = 1_000_000  # that stand between two members: names, and the archive's own notes
+# PNGs hardly shrink. A bundle that grows by more holds no screenshots, and could fill any disk.
+_MOST_GROWTH = 20
+_GROWTH_SLACK = 256_000_000
+
+
+class _Unpacked:
+    """The unpacked bytes of a bundle, as far as they may be read: tarfile reads as much as a header says."""
+
+    def __init__(self, bundle: Path, stream: gzip.GzipFile):
+        self._bundle = bundle
+        self._stream = stream
+        self._left = bundle.stat().st_size * _MOST_GROWTH + _GROWTH_SLACK
+        self._ahead = 0
+
+    def allow(self, count: int) -> None:
+        """Let so many bytes be read up to the next call."""
+        self._ahead = count
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes.
+
+        Raises:
+            DataError: more are asked for than may be read.
+        """
+        content = self._stream.read(size)
+        self._ahead -= len(content)
+        self._left -= len(content)
+        if self._ahead < 0:
+            raise DataError(
+                f"bundle {self._bundle}: found more than {_MOST_HEADER_BYTES:,} bytes between two members; "
+                "do not use it"
+            )
+        if self._left < 0:
+            raise DataError(
+                f"bundle {self._bundle}: its {self._bundle.stat().st_size:,} bytes unpack to more than {_MOST_GROWTH} "
+                "times as many, which screenshots do not; do not use it"
+            )
+        return content
 
 
 class _Mark(BaseModel):
@@ -152,18 +193,25 @@ def _extract(bundle: Path, staging: Path) -> int:
     """Extract a bundle's images below ``staging`` and return their number."""
     count = 0
     try:
-        with gzip.open(bundle) as stream:
+        with gzip.open(bundle) as packed:
+            stream = _Unpacked(bundle, packed)
+            stream.allow(_MOST_HEADER_BYTES)
             # Mode "r|" reads forward only, so that a large bundle is decompressed once.
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
+            with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|") as archive:  # only read() is called
                 for member in archive:
                     place = _place(bundle, member, staging)
+                    stream.allow(member.size + _MOST_HEADER_BYTES)
                     if place is not None:
                         _write_member(bundle, archive, member, place)
                         count += 1
             # tarfile takes a cut archive for a finished one; gzip's own end mark and checksum tell them apart.
+            stream.allow(_MOST_GROWTH * bundle.stat().st_size + _GROWTH_SLACK)
             while stream.read(1 << 20):
                 pass
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except DataError:
+        raise
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError) as error:
+        # ValueError and OverflowError: numbers in the archive's headers that are none
         raise DataError(
             f"bundle {bundle} is damaged or cut ({type(error).__name__}: {error}); fetch it again"
         ) from error
@@ -183,11 +231,18 @@ def _place(bundle: Path, member: tarfile.TarInfo, staging: Path) -> Path | None:
         raise DataError(f"bundle {bundle}, member {member.name!r}: found a path that leaves the bundle; do not use it")
     if not (member.isreg() or member.isdir()):
         raise DataError(f"bundle {bundle}, member {member.name!r}: found a link or device, expected files only")
+    if member.issparse():
+        raise DataError(f"bundle {bundle}, member {member.name!r}: found a sparse file, expected a screenshot")
+    if not 0 <= member.size <= _MOST_IMAGE_BYTES:
+        raise DataError(
+            f"bundle {bundle}, member {member.name!r}: found {member.size:,} bytes, expected at most "
+            f"{_MOST_IMAGE_BYTES:,} of a screenshot"
+        )
     try:
         tarfile.data_filter(member, str(staging))
     except tarfile.FilterError as error:
         raise DataError(f"bundle {bundle}, member {member.name!r}: {error}") from error
-    if member.isdir() or parts[-1].startswith("."):
+    if member.isdir() or (parts and parts[-1].startswith(".")):
         return None
     if len(parts) < 2 or not _FOLDER.fullmatch(parts[-2]) or not _IMAGE.fullmatch(parts[-1]):
         raise DataError(

@@ -9,11 +9,10 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lmev2.data.errors import DataError
-from lmev2.rows import STATE, TRAJECTORY, read_rows
+from lmev2.rows import STATE, TRAJECTORY, RowError, read_rows, reading
 from lmev2.trajectory import State, Trajectory
 
 
@@ -27,7 +26,7 @@ class StateStore:
 
     Raises:
         DataError: a file is missing or damaged, or the two do not fit each other.
-        RowError: the columns are not those of the contract.
+        RowError: the columns of the trajectories are not those of the contract, or a part of a file is damaged.
     """
 
     def __init__(self, states: Path, trajectories: Path, keep: int = 16):
@@ -38,12 +37,15 @@ class StateStore:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, Trajectory] = OrderedDict()
         self._facts = {row["trajectory_id"]: row for row in read_rows(trajectories, TRAJECTORY)}
+        self._path = states
         try:
-            self._file = pq.ParquetFile(states)
-        except pa.ArrowInvalid as error:
-            raise DataError(f"{states}: not a readable Parquet file ({error}); delete it and run again") from error
+            with reading(states):
+                self._file = pq.ParquetFile(states)
+        except RowError as error:
+            raise DataError(str(error)) from error
         try:
-            self._groups = self._index(states)
+            with reading(states):
+                self._groups = self._index(states)
         except BaseException:
             self._file.close()
             raise
@@ -52,7 +54,9 @@ class StateStore:
         """Row group by trajectory id, from the metadata and the id column alone."""
         columns = set(self._file.schema_arrow.names)
         if columns != set(STATE.names):
-            raise DataError(f"{states}: found columns {sorted(columns)}, expected {sorted(STATE.names)}")
+            raise DataError(
+                f"{states}: found columns {sorted(columns)}, expected {sorted(STATE.names)}; delete it and run again"
+            )
         ids = self._file.read(columns=["trajectory_id"]).column(0).to_pylist()
         groups: dict[str, int] = {}
         start = 0
@@ -134,7 +138,8 @@ class StateStore:
     def _read(self, trajectory_id: str) -> Trajectory:
         if trajectory_id not in self._groups:
             raise KeyError(f"no trajectory {trajectory_id!r} among the {len(self._groups)} that were ingested")
-        rows = self._file.read_row_group(self._groups[trajectory_id]).to_pylist()
+        with reading(self._path):
+            rows = self._file.read_row_group(self._groups[trajectory_id]).to_pylist()
         fields = {key: value for key, value in self._facts[trajectory_id].items() if key != "state_count"}
         return Trajectory(**fields, states=tuple(_state(row) for row in rows))
 

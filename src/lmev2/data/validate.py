@@ -18,6 +18,7 @@ from lmev2.data.layout import (
     QUESTIONS_FILE,
     SCREENSHOTS_FOLDER,
     TRAJECTORIES_FILE,
+    length_fault,
     not_a_file,
     path_fault,
 )
@@ -165,7 +166,11 @@ def _absent_text(name: str, check: RootCheck) -> tuple[str, tuple[str, ...]]:
 
 def _missing_images(questions: dict[str, QuestionRecord], root: Path) -> Iterator[Missing]:
     images = [question.image for _, question in sorted(questions.items()) if question.image is not None]
-    absent = [image for image in images if path_fault(image) is None and not (root / image).is_file()]
+    absent = [
+        image
+        for image in images
+        if path_fault(image) is None and length_fault(image) is None and not (root / image).is_file()
+    ]
     if absent:
         text = f"{len(absent)} of the {len(images)} that the questions name"
         yield Missing("question images", text, tuple(absent[:_EXAMPLES]))

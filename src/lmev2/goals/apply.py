@@ -17,7 +17,7 @@ from lmev2.data.errors import DataError
 from lmev2.data.writer import StateWriter
 from lmev2.files import replacing
 from lmev2.goals.trees import rewrite_tree
-from lmev2.rows import TRAJECTORY, read_rows, write_rows
+from lmev2.rows import STATE, TRAJECTORY, check_readable, read_rows, reading, write_rows
 
 Row = Mapping[str, Any]
 
@@ -90,11 +90,13 @@ def summary(mode: str, goals: Sequence[Row], applied: Applied) -> dict[str, Any]
 
 
 def _write_states(states: Path, new_states: Path, changed: Mapping[str, tuple[str, str]]) -> Applied:
+    check_readable(states, STATE)
     copies = 0
     new: dict[str, list[Any]] = {name: [sanitized] for name, (_, sanitized) in changed.items()}
     with replacing(new_states) as temporary, pq.ParquetFile(states) as file, StateWriter(temporary) as writer:
         for group in range(file.num_row_groups):
-            rows = file.read_row_group(group).to_pylist()
+            with reading(states):
+                rows = file.read_row_group(group).to_pylist()
             name = rows[0]["trajectory_id"]
             if name in changed and (count := _rewrite(rows, *changed[name])):
                 copies += count

@@ -18,7 +18,7 @@ _OWN_MARKS = re.compile(f"[{_OPEN}{_CLOSE}]")
 # a run takes quadratic time or worse.
 QUOTED = f"{_OPEN}\\d+{_CLOSE}"
 _CAPITAL = r"[A-ZÀ-ÖØ-Þ][\w&/'’-]*+"
-_NAME = rf"{_CAPITAL}(?:[ \t]++(?:(?:of|for|and|&|/)[ \t]++)?{_CAPITAL})*"
+_NAME = rf"{_CAPITAL}(?:[ \t]++(?:(?:of|for|and|&|/)[ \t]++)?{_CAPITAL}){{0,20}}"
 _PLACE = rf"(?:{QUOTED}|{_NAME})"
 # The first name must not stand in angle brackets (``<Agent Name>``), and a sign of comparison needs no space.
 PATH = rf"(?<![<\w]){_PLACE}(?:\s++[>›»→]\s*+{_PLACE})+"
@@ -38,7 +38,7 @@ _GO = r"(?:navigate|go|head|proceed|browse)\s++(?:back\s++)?to"
 _THEN = r"(?:\s*+,\s++|\s++)(?:and\s++)?then,?\s++"
 _BEFORE = (
     rf"(?P<before>^|(?<=[.!?:;])\s++|(?<!\s)(?:{_THEN}|\s*+,\s++(?:and\s++)?|\s++and\s++))"
-    r"(?P<lead>(?:(?:concretely|first|firstly|next|then|finally|please|afterwards)\b,?\s++)*"
+    r"(?P<lead>(?:(?:concretely|first|firstly|next|then|finally|please|afterwards)\b,?\s++){0,6}"
     r"(?:you\s++(?:need|have)\s++to\s++|to\s++begin,?\s++)?)"
 )
 _AFTER = rf"(?P<after>\s*+[.;](?=\s|$)|{_THEN}|\s*+,\s++(?:and\s++)?|\s++and\s++|\s*+$)"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lmev2.csv_cells import csv_cell
 from lmev2.data.store import StateStore
 from lmev2.files import replacing
 from lmev2.goals.check import Flag
@@ -110,7 +111,8 @@ def write_report(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 def _report_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Any]]:
     for row in rows:
         lists = [_SEPARATOR.join(json.loads(row[name])) for name in ("removed_routes", "kept_values", "flags")]
-        yield [
+        values = [
             row["trajectory_id"], row["domain"], row["goal"], row["sanitized"], *lists, row["origin"],
-            row["origin_detail"] or "", row["copies"],
+            row["origin_detail"], row["copies"],
         ]  # fmt: skip
+        yield [csv_cell(value) for value in values]

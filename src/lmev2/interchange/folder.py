@@ -152,10 +152,11 @@ def _identity(path: Path, args: RunArgs, problems: Problems) -> tuple[str | None
 def _read_object(
     model: type[AnyRecord], path: Path, name: str, problems: Problems
 ) -> tuple[dict[str, Any], AnyRecord | None]:
+    before = len(problems)
     value = read_json(path, name, problems)
     if isinstance(value, dict):
         return value, parse_record(model, JsonLine(name, 0, "", None, value), problems)
-    if value is not None:
+    if len(problems) == before:  # null is JSON, too
         problems.add(f"found {type(value).__name__} {value!r:.60}, expected an object", file=name)
     return {}, None
 

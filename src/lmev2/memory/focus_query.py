@@ -66,10 +66,10 @@ _LEAD_IN = re.compile(
     r"\.?$",
     re.IGNORECASE,
 )
-_CHOICE = re.compile(r"^\s*\(?([A-Z])[.):]\s+(.*\S)")
+_CHOICE = re.compile(r"^\s*\(?([A-Z])[.):]\s+(\S(?:.*\S)?)")
 _ACTION_SPACE = re.compile(r"action space:.*?(?=\n\s*\n|\Z)", re.IGNORECASE | re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.?!])\s+|\n+")
-_QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)")
+_QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^“”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)")
 _TOKEN = re.compile(r"[^\W_]+(?:[.,]\d+)*", re.UNICODE)
 _CHOICE_WEIGHT = 0.5
 

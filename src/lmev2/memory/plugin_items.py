@@ -51,7 +51,8 @@ def plain_items(returned: list[Any]) -> list[dict[str, str]]:
 def _context_item(
     item: Any, state_counts: Mapping[str, int], workspace: Path, copies: Mapping[str, str]
 ) -> ContextItem:
-    if not isinstance(item, Mapping) or item.get("type") not in ("text", "image"):
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    if not isinstance(kind, str) or kind not in ("text", "image"):
         raise ItemError(f"{shown(item)}, expected {_ITEM}")
     value = _text(item.get("value"))
     if item["type"] != "image":
@@ -104,7 +105,7 @@ def _evidence(item: Mapping[str, Any], state_counts: Mapping[str, int]) -> tuple
     trajectory_id, states = item.get("trajectory_id"), item.get("states")
     if trajectory_id is not None and (not isinstance(trajectory_id, str) or trajectory_id not in state_counts):
         raise ItemError(f"the trajectory_id {shown(trajectory_id)}, expected an id of the question's haystack")
-    if states is None or states == []:
+    if states is None or (isinstance(states, list) and not states):
         return trajectory_id, ()
     if trajectory_id is None:
         raise ItemError(f"the states {shown(states)} without a trajectory_id")

@@ -42,18 +42,19 @@ _EVENT = re.compile(
     r"\bnavigat\w+|\bstages?\b|\bprogress bar\b|\bstate of the workflow\b|\bchanges? (?:to|from|into)\b|\bbecomes?\b",
     re.IGNORECASE,
 )
-_VERSUS = re.compile(r"\s+(?:vs|versus)\s+", re.IGNORECASE)
+_VERSUS = re.compile(r"(?<!\s)\s+(?:vs|versus)\s+", re.IGNORECASE)
 # "these five forms (change request/problem/incident)"
 _SLASHES = re.compile(r"\b(form|page|list|table|module|record)s\s*\(([^()/]+(?:/[^()/]+){1,4})\)", re.IGNORECASE)
 _SURFACE = r"(?:page|form|list|table|view|record|grid|module|screen|tab)s?"
 _OPENING = r"(?:\b(?:when|if) (?:i|we|you) |\bi (?:want|would like|need) to |\band )?"
-_ONE, _TWO = r"(?P<one>[^,.?:]+?)", r"(?P<two>[^,.?:]+?)"
+# Bounded, since a search that may run to the question's end from each word takes quadratic time or worse.
+_ONE, _TWO = r"(?P<one>[^,.?:]{1,200}?)", r"(?P<two>[^,.?:]{1,200}?)"
 # The group `keep` is a part of the match that stays in the question.
 _PAIRS = (
     # "compare two workflows: doing this, and doing that."
     re.compile(
-        rf"{_OPENING}\bcompar(?:e|ing) (?:the )?(?P<keep>(?:two|these|both)\b[^:.?]*):\s*(?P<one>[^.?:]+?),?"
-        rf"\s+and\s+{_TWO}\s*(?=[,.?]|$)",
+        rf"{_OPENING}\bcompar(?:e|ing) (?:the )?(?P<keep>(?:two|these|both)\b[^:.?]{{0,200}}):\s*"
+        rf"(?P<one>[^.?:]{{1,200}}?),?\s+and\s+{_TWO}\s*(?=[,.?]|$)",
         re.IGNORECASE,
     ),
     # "When I compare this page with that page, …"
@@ -69,12 +70,13 @@ _PAIRS = (
     ),
     # "on both this page and that page"
     re.compile(
-        rf"\b(?P<keep>)both\s+(?P<one>[^,.?:]*?\b{_SURFACE}\b[^,.?:]*?)\s+and\s+(?P<two>[^,.?:]*?\b{_SURFACE}\b)",
+        rf"\b(?P<keep>)both\s+(?P<one>[^,.?:]{{0,200}}?\b{_SURFACE}\b[^,.?:]{{0,200}}?)\s+and\s+"
+        rf"(?P<two>[^,.?:]{{0,200}}?\b{_SURFACE}\b)",
         re.IGNORECASE,
     ),
 )
 _FILLER = re.compile(rf"\b(?:the|a|an|my|our|this|that|these|those|{_SURFACE})\b|[^\w]", re.IGNORECASE)
-_LOOSE_MARK = re.compile(r"\s+([.,:;?])")
+_LOOSE_MARK = re.compile(r"(?<!\s)\s+([.,:;?])")
 _QUOTE = re.compile(r"[`\"“”]")
 _MAX_SIDE_WORDS = 14
 _MAX_NAME_WORDS = 6

@@ -21,7 +21,7 @@ _NOTE_TITLES = {"procedure_note": "Procedure note", "hint_note": "Hint note"}
 _LITERAL = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 # One of the tree lines behind an action, up to the next one, of which role and name say which element it is. The
 # literals in a line may hold what stands between two lines.
-_ELEMENT = re.compile(rf"\[[^\]\s]+\] (\w+(?: {_LITERAL})?)(?=,| value=| \| \[|$)(?:(?! \| \[)(?:{_LITERAL}|.))*")
+_ELEMENT = re.compile(rf"\[[^\[\]\s]+\] (\w+(?: {_LITERAL})?)(?=,| value=| \| \[|$)(?:(?! \| \[)(?:{_LITERAL}|.))*")
 _ACTION_CHARS = 120
 _GOAL_CHARS = 100
 

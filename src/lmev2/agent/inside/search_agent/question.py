@@ -43,9 +43,9 @@ _LEAD_IN = re.compile(
     rf"{_PLACE}\b[,.]?\s*(?:and\s+)?",
     re.IGNORECASE,
 )
-_CHOICE = re.compile(r"^\s*\(?[A-Z][.):]\s+(.*\S)")
+_CHOICE = re.compile(r"^\s*\(?[A-Z][.):]\s+(\S(?:.*\S)?)")
 _SENTENCE = re.compile(r"(?<=[.?!])\s+|\n+")
-_QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)")
+_QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^“”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)")
 _WORD = re.compile(r"[^\W_]+(?:[.,]\d+)*")
 _CHANGE = re.compile(
     r"\b(?:after|once|upon|before|right after|afterwards|as soon as) (?:i|we|you|one|a|an|the|\w+ing)\b|\bafterwards\b|"
