@@ -14,6 +14,8 @@ endif
 
 CORES ?= all
 PYTEST_ARGS ?=
+SIZE ?= small
+OUT ?=
 # Any Python from 3.11.4 to 3.12 that really starts (a version manager's shim may exist without one behind it).
 PYTHON ?= $(shell for p in python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 11, 4) <= sys.version_info < (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
@@ -31,7 +33,7 @@ UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install $(if $(WHEELS),--offl
 SOURCES := src workflow/scripts tests benchmarks minibench
 TABLES := all
 
-.PHONY: help env dev-env gpu-env slurm-env wheels table2 test lint format rulegraph schema lock codex minibench-env minibench unlock clean
+.PHONY: help env dev-env gpu-env slurm-env wheels table2 test lint format rulegraph schema lock codex fuzz kill-test minibench-env minibench bench unlock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'
@@ -94,6 +96,15 @@ format: dev-env  ## rewrite the code in the project's format
 test: lint  ## lint and the whole test suite
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+MINUTES ?= 60
+fuzz: dev-env  ## fuzz what reads outside input for MINUTES minutes (docs/reliability.md); findings -> .tools/fuzz
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv-fuzz
+	@VIRTUAL_ENV=$(CURDIR)/.venv-fuzz $(BIN)/uv pip install --quiet --no-deps --require-hashes -r envs/requirements-fuzz.lock
+	@$(BIN)/python tests/fuzz/fuzz_campaign.py --minutes $(MINUTES) --atheris .venv-fuzz/bin/python
+
+kill-test: dev-env  ## kill a run at 20 points and compare with an undisturbed one (docs/reliability.md)
+	@KILL_POINTS=20 $(BIN)/python -m pytest tests/workflow/test_kills.py
+
 rulegraph: dev-env  ## draw docs/rulegraph.svg from the workflow (needs graphviz's dot)
 	@$(BIN)/snakemake --rulegraph dot --quiet all 2>/dev/null > docs/rulegraph.dot
 	@dot -Tsvg docs/rulegraph.dot -o docs/rulegraph.svg
@@ -118,6 +129,11 @@ minibench-env: $(BIN)/uv  ## the environment that records the shipped data root
 minibench: minibench-env  ## record resources/minibench again (needs Chromium)
 	@.venv-minibench/bin/python -m minibench.record
 	@.venv-minibench/bin/python -m minibench.build
+
+bench: dev-env  ## costs of every stage on made-up data -> OUT (SIZE: small, medium, full; docs/performance.md)
+	@test -n "$(OUT)" || { echo "Say where data and results go: make bench SIZE=full OUT=/path/to/folder"; exit 1; }
+	@PYTHONPATH=src $(BIN)/python -m benchmarks.run $(OUT) --sizes $(SIZE)
+	@PYTHONPATH=src $(BIN)/python -m benchmarks.tables $(OUT)
 
 unlock:  ## after a run was killed: remove the lock it left on this folder
 	@$(BIN)/snakemake --unlock --cores 1

@@ -26,6 +26,37 @@ include: "rules/figures.smk"
 include: "rules/report.smk"
 include: "rules/interchange.smk"
 include: "rules/provenance.smk"
+include: "rules/endpoints.smk"
+
+
+# On a cluster these run where Snakemake does: a wait in the queue and three starts of Snakemake would cost more than
+# their second or two on one core; fetch_dataset needs the network, write_provenance the checkout's Git.
+localrules:
+    check_endpoints,
+    fetch_dataset,
+    select_questions,
+    export_agents,
+    export_comparisons,
+    export_evidence,
+    export_figure4,
+    export_judge_agreement,
+    export_lafs,
+    export_latencies,
+    export_methods,
+    export_origins,
+    export_paper_check,
+    export_shares,
+    export_table1,
+    export_table2,
+    export_table6,
+    plot_errors,
+    plot_evidence,
+    plot_figure4,
+    plot_frontier,
+    plot_latency,
+    plot_table2,
+    plot_tokens,
+    write_provenance,
 
 
 rule all:
@@ -38,6 +69,7 @@ rule all:
         rules.export_origins.output,
         rules.export_methods.output,
         rules.export_agents.output if PLAN.agent_methods() else [],
+        rules.export_judge_agreement.output if PLAN.compares_judges() else [],
         rules.export_comparisons.output,
         rules.export_shares.output,
         rules.export_latencies.output,

@@ -2,8 +2,9 @@
 
 
 onstart:
-    # Whatever agents lack is said now, not after hours of other work.
-    check_planned_agents(workflow.dag.needrun_jobs())
+    check_storage()
+    # Whatever agents and endpoints lack is said now, not after hours of other work.
+    check_planned_jobs(list(workflow.dag.needrun_jobs()))
 
 
 rule build_agent_pool:
@@ -18,6 +19,8 @@ rule build_agent_pool:
         f"{RESULTS}/logs/build_agent_pool/{{shard}}.log",
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("build_agent_pool"),
     params:
         spec=spec_of("build_agent_pool"),
         code=PLAN.code("build_agent_pool"),
@@ -56,8 +59,9 @@ rule query_agent_memory:
         method=one_of(PLAN.agent_methods()),
     conda:
         "../envs/lmev2.yaml"
-    threads: lambda wildcards: PLAN.model_threads("query_agent_memory", workflow.cores)
+    threads: lambda wildcards: PLAN.model_threads("query_agent_memory", model_cores())
     resources:
+        **queue_of("query_agent_memory"),
         # Capped at 3 by profiles/default.
         codex=1,
         # An agent without a model computes here, so it is timed alone, as the retrieval methods are.

@@ -14,12 +14,17 @@ from lmev2.checkout import import_first
 from lmev2.config import ConfigError, load_config
 from lmev2.data.errors import DataError
 from lmev2.data.schema import DOMAINS
+from lmev2.endpoints import check_planned, planned_roles
 from lmev2.interchange.layout import RUN_FILES
+from lmev2.job_specs import judge_role
 from lmev2.memory.settings import POOL_TABLES
 from lmev2.pilots.labels import check_labels
 from lmev2.pilots.settings import AGENT, CONTEXT_LABELS, FILES, NO_CONTEXT, SHOWN
 from lmev2.models.types import ModelSetupError
 from lmev2.plan import Plan
+from lmev2.resources import gpus, memory_mb, minutes
+from lmev2.run_lock import forget_run, hold_soon, name_run, stale_lock
+from lmev2.storage import from_the_future, storage_problems
 
 try:
     PLAN = Plan(load_config(config), Path(workflow.basedir).resolve())
@@ -35,6 +40,14 @@ except ConfigError as error:
 import_first(f"{workflow.basedir}/src")
 
 RESULTS = PLAN.results
+
+if workflow.is_main_process:
+    name_run()
+    for warning in (stale_lock(Path.cwd()), from_the_future(Path(RESULTS))):
+        if warning is not None and "--unlock" not in sys.argv:
+            print(f"Warning: {warning}", file=sys.stderr)
+elif workflow.remote_exec:
+    forget_run()
 
 
 wildcard_constraints:
@@ -83,28 +96,97 @@ def query_prompts(wildcards):
     return [prompt(name) for name in PLAN.query_prompts(wildcards.method)]
 
 
+def model_cores():
+    """Cores of a job whose model runs in its process: all of the run, on a cluster those of the configuration."""
+    # Also in a job of a cluster, where Snakemake runs once more and takes the node's cores for the run's.
+    on_cluster = workflow.non_local_exec or workflow.remote_exec
+    return PLAN.config.cluster.model_threads if on_cluster else workflow.cores
+
+
+def queue_of(rule_name):
+    """Resources that the rule's job asks a cluster's queue for; on one machine they limit nothing."""
+
+    def asked(wildcards):
+        judge = wildcards.get("judge")
+        reader = (
+            wildcards.get("reader", "reader") if judge is None else judge_role(judge)
+        )
+        return {"method": wildcards.get("method"), "reader": reader}
+
+    return {
+        "mem_mb": lambda wildcards, attempt: memory_mb(
+            PLAN, rule_name, attempt, **asked(wildcards)
+        ),
+        "runtime": lambda wildcards, attempt: minutes(
+            PLAN, rule_name, attempt, **asked(wildcards)
+        ),
+        "gpu": lambda wildcards: gpus(PLAN, rule_name, **asked(wildcards)),
+    }
+
+
 def query_threads(wildcards):
     """Threads of the method's queries: all cores where a model runs in the job's process."""
-    return PLAN.model_threads("query_memory", workflow.cores, wildcards.method)
+    return PLAN.model_threads("query_memory", model_cores(), wildcards.method)
+
+
+def judge_threads(wildcards):
+    """Threads of a further judge: all cores where its model runs in the job's process."""
+    return PLAN.model_threads(
+        "judge_again", model_cores(), reader=judge_role(wildcards.judge)
+    )
+
+
+def own_rows(stage):
+    """Files of a stage of the run's own methods, on all tiers."""
+    return expand(
+        f"{RESULTS}/{stage}/{{method}}/{{tier}}/{{qshard}}.parquet",
+        method=PLAN.config.run.methods,
+        tier=PLAN.config.run.tiers,
+        qshard=PLAN.question_shards,
+    )
 
 
 PROMPTS = [prompt(name) for name in PLAN.prompts()]
 
 
+def check_storage():
+    """Show that this run lives, and stop if it cannot write to its folders."""
+    hold_soon(Path.cwd())
+    problems = storage_problems({"results": Path(RESULTS), "cache": PLAN.cache})
+    if problems:
+        raise WorkflowError("\n".join(problems))
+
+
+def check_planned_jobs(jobs):
+    """Stop if a planned job asks a coding agent that cannot run here, or an endpoint that cannot do what it is asked."""
+    problems = []
+    for check in (check_planned_agents, check_planned_endpoints):
+        try:
+            check(jobs)
+        except ModelSetupError as error:
+            problems.append(str(error))
+    if problems:
+        raise WorkflowError("\n".join(problems))
+
+
 def check_planned_agents(jobs):
-    """Stop if a planned job asks a coding agent that cannot run here."""
-    try:
-        missing = check_agents(
-            [job.rule.name for job in jobs],
-            PLAN.config.models.agent,
-            PLAN.pipeline,
-            PLAN.data_root,
-            PLAN.cache,
-        )
-    except ModelSetupError as error:
-        raise WorkflowError(str(error)) from None
+    """Look for what coding agents need."""
+    missing = check_agents(
+        [job.rule.name for job in jobs],
+        PLAN.config.models.agent,
+        PLAN.pipeline,
+        PLAN.data_root,
+        PLAN.cache,
+    )
     if missing:
         print(f"Warning: {missing}", file=sys.stderr)
+
+
+def check_planned_endpoints(jobs):
+    """Look at the endpoints that planned jobs call."""
+    if PLAN.config.preflight:
+        asked = [(job.rule.name, dict(job.wildcards.items())) for job in jobs]
+        check_planned(planned_roles(PLAN, asked), PLAN.cache)
 
 
 def one_of(names):
@@ -212,7 +294,7 @@ def pilot_prompt(wildcards, domain):
 def pilot_threads(wildcards):
     """Threads of a pilot reader's answers: all cores where its model runs in the job's process."""
     return PLAN.model_threads(
-        "read_pilot_answers", workflow.cores, reader=wildcards.reader
+        "read_pilot_answers", model_cores(), reader=wildcards.reader
     )
 
 

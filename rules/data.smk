@@ -30,6 +30,8 @@ rule prepare_screenshots:
         f"{RESULTS}/logs/prepare_screenshots.log",
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("prepare_screenshots"),
     params:
         spec=spec_of("prepare_screenshots"),
         code=PLAN.code("prepare_screenshots"),
@@ -59,6 +61,8 @@ rule ingest_dataset:
         f"{RESULTS}/benchmarks/ingest_dataset.tsv"
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("ingest_dataset"),
     params:
         spec=spec_of("ingest_dataset"),
         code=PLAN.code("ingest_dataset"),

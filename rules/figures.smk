@@ -178,6 +178,8 @@ rule plot_statistics:
         f"{RESULTS}/logs/plot_statistics.log",
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("plot_statistics"),
     params:
         spec=spec_of("plot_statistics"),
         code=PLAN.code("plot_statistics"),

@@ -15,8 +15,9 @@ rule sanitize_goals:
         f"{RESULTS}/benchmarks/sanitize_goals/{{shard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: lambda _: PLAN.model_threads("sanitize_goals", workflow.cores)
+    threads: lambda _: PLAN.model_threads("sanitize_goals", model_cores())
     resources:
+        **queue_of("sanitize_goals"),
         llm=PLAN.calls("sanitize_goals"),
     params:
         spec=spec_of("sanitize_goals"),
@@ -49,6 +50,8 @@ rule apply_goals:
         f"{RESULTS}/benchmarks/apply_goals.tsv"
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("apply_goals"),
     params:
         spec=spec_of("apply_goals"),
         code=PLAN.code("apply_goals"),

@@ -21,6 +21,8 @@ rule index_pool:
         f"{RESULTS}/benchmarks/index_pool/{{pool}}.tsv"
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("index_pool"),
     params:
         spec=spec_of("index_pool"),
         code=PLAN.code("index_pool"),

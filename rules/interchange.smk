@@ -18,6 +18,8 @@ rule select_import:
         f"{RESULTS}/logs/select_import/{{imported}}/{{tier}}.log",
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("select_import"),
     params:
         spec=spec_of("select_import"),
         code=PLAN.code("select_import"),
@@ -47,6 +49,8 @@ rule export_harness_run:
         method="|".join(dict.fromkeys(re.escape(method) for method, _ in PLAN.cells())),
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("export_harness_run"),
     params:
         spec=spec_of("export_harness_run"),
         code=PLAN.code("export_harness_run"),

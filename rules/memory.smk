@@ -24,6 +24,7 @@ rule query_memory:
         "../envs/lmev2.yaml"
     threads: query_threads
     resources:
+        **queue_of("query_memory"),
         # Capped at 1 by profiles/default, so that two timed jobs never disturb each other.
         timing=1,
         llm=lambda wildcards: PLAN.calls("query_memory", wildcards.method),

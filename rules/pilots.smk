@@ -29,6 +29,8 @@ rule build_oracle_contexts:
         f"{RESULTS}/benchmarks/build_oracle_contexts/{PILOT_CELL}.tsv"
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("build_oracle_contexts"),
     params:
         spec=spec_of("build_oracle_contexts"),
         code=PLAN.code("build_oracle_contexts"),
@@ -55,6 +57,7 @@ use rule read_answers as read_pilot_answers with:
         context=one_of(READER_CONTEXTS),
     threads: pilot_threads
     resources:
+        **queue_of("read_pilot_answers"),
         llm=lambda wildcards: PLAN.calls("read_pilot_answers", reader=wildcards.reader),
     params:
         spec=spec_of("read_pilot_answers"),
@@ -89,8 +92,9 @@ rule answer_oracle_files:
         f"{RESULTS}/benchmarks/answer_oracle_files/{{qshard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: lambda wildcards: PLAN.model_threads("answer_oracle_files", workflow.cores)
+    threads: lambda wildcards: PLAN.model_threads("answer_oracle_files", model_cores())
     resources:
+        **queue_of("answer_oracle_files"),
         # Capped at 3 by profiles/default.
         codex=1,
         llm=PLAN.calls("answer_oracle_files"),

@@ -12,6 +12,8 @@ rule build_raw_state:
         f"{RESULTS}/logs/build_raw_state/{{shard}}.log",
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("build_raw_state"),
     params:
         spec=spec_of("build_raw_state"),
         code=PLAN.code("build_raw_state"),
@@ -32,6 +34,8 @@ rule build_center_state:
         f"{RESULTS}/logs/build_center_state/{{shard}}.log",
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("build_center_state"),
     params:
         spec=spec_of("build_center_state"),
         code=PLAN.code("build_center_state"),
@@ -52,6 +56,8 @@ rule build_state_chunk:
         f"{RESULTS}/logs/build_state_chunk/{{shard}}.log",
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("build_state_chunk"),
     params:
         spec=spec_of("build_state_chunk"),
         code=PLAN.code("build_state_chunk"),
@@ -76,8 +82,9 @@ rule generate_note:
         f"{RESULTS}/benchmarks/generate_note/{{shard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: lambda _: PLAN.model_threads("generate_note", workflow.cores)
+    threads: lambda _: PLAN.model_threads("generate_note", model_cores())
     resources:
+        **queue_of("generate_note"),
         llm=PLAN.calls("generate_note"),
     params:
         spec=spec_of("generate_note"),
@@ -102,8 +109,9 @@ rule generate_event:
         f"{RESULTS}/benchmarks/generate_event/{{shard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: lambda _: PLAN.model_threads("generate_event", workflow.cores)
+    threads: lambda _: PLAN.model_threads("generate_event", model_cores())
     resources:
+        **queue_of("generate_event"),
         llm=PLAN.calls("generate_event"),
     params:
         spec=spec_of("generate_event"),
@@ -128,8 +136,9 @@ rule embed_pool:
         f"{RESULTS}/benchmarks/embed_pool/{{pool}}/{{shard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: lambda _: PLAN.model_threads("embed_pool", workflow.cores)
+    threads: lambda _: PLAN.model_threads("embed_pool", model_cores())
     resources:
+        **queue_of("embed_pool"),
         llm=PLAN.calls("embed_pool"),
     params:
         spec=spec_of("embed_pool"),

@@ -16,8 +16,9 @@ rule read_answers:
         f"{RESULTS}/benchmarks/read_answers/{{method}}/{{tier}}/{{qshard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
-    threads: lambda _: PLAN.model_threads("read_answers", workflow.cores)
+    threads: lambda _: PLAN.model_threads("read_answers", model_cores())
     resources:
+        **queue_of("read_answers"),
         llm=PLAN.calls("read_answers"),
     params:
         spec=spec_of("read_answers"),

@@ -36,6 +36,8 @@ rule build_report:
     conda:
         "../envs/lmev2.yaml"
     threads: 2
+    resources:
+        **queue_of("build_report"),
     params:
         spec=spec_of("build_report"),
         code=PLAN.code("build_report"),

@@ -22,6 +22,8 @@ rule collect_scores:
         f"{RESULTS}/logs/collect_scores.log",
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("collect_scores"),
     params:
         spec=spec_of("collect_scores"),
         code=PLAN.code("collect_scores"),
@@ -305,6 +307,8 @@ rule count_tokens:
         f"{RESULTS}/benchmarks/count_tokens/{{shard}}.tsv"
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("count_tokens"),
     params:
         spec=spec_of("count_tokens"),
         code=PLAN.code("count_tokens"),
@@ -369,6 +373,8 @@ rule export_statistics:
         f"{RESULTS}/logs/export_statistics.log",
     conda:
         "../envs/lmev2.yaml"
+    resources:
+        **queue_of("export_statistics"),
     params:
         spec=spec_of("export_statistics"),
         code=PLAN.code("export_statistics"),
@@ -412,6 +418,37 @@ rule export_table6:
         "Writing {output.csv}"
     script:
         "../workflow/scripts/export_table6.py"
+
+
+rule export_judge_agreement:
+    """Verdicts of several judges on the same answers, and of one judge asked several times."""
+    input:
+        scores=own_rows("scores"),
+        verdicts=[
+            path for name in PLAN.config.judges for path in own_rows(f"judges/{name}")
+        ],
+        query=sql("judge_agreement"),
+    output:
+        csv=report(
+            f"{RESULTS}/judge_agreement.csv",
+            caption="../workflow/report/judge_agreement.rst",
+            category="Tables",
+            labels={"what": "Agreement of judges"},
+        ),
+        md=f"{RESULTS}/judge_agreement.md",
+        tex=f"{RESULTS}/judge_agreement.tex",
+    log:
+        f"{RESULTS}/logs/export_judge_agreement.log",
+    conda:
+        "../envs/lmev2.yaml"
+    params:
+        spec=spec_of("export_judge_agreement"),
+        code=PLAN.code("export_judge_agreement"),
+        title="Agreement of judges",
+    message:
+        "Writing {output.csv}"
+    script:
+        "../workflow/scripts/export_judge_agreement.py"
 
 
 rule export_methods:

@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,17 +27,20 @@ _TASKS = {
     "strict grader": "judge",
 }
 _REPAIR = "Your last reply could not be used"
+_CHECK = "This is a check of the endpoint before a run."
 
 
 @dataclass
 class Answer:
-    """What the server does with one request; ``body`` is sent as JSON unless it is bytes already."""
+    """What the server does with one request; ``body`` is sent as JSON unless it is bytes already, and by ``send``, if
+    given, which gets the connection's handler and the bytes."""
 
     body: object
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     reset: bool = False
     delay_s: float = 0.0
+    send: Callable[[BaseHTTPRequestHandler, bytes], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,12 @@ class Call:
         """The task, or ``repair`` where the model is shown its own reply and asked again."""
         return "repair" if self.task != "embedding" and self.texts[-1].startswith(_REPAIR) else self.task
 
+    @property
+    def is_check(self) -> bool:
+        """It is no work of a run, which looks at its endpoints before."""
+        texts = self.body.get("input", []) if self.path.endswith("/embeddings") else self.texts
+        return any(_CHECK in text for text in texts)
+
     @cached_property
     def texts(self) -> list[str]:
         """The text of each message; images are left out."""
@@ -87,16 +96,32 @@ class Call:
 class ChatServer:
     """The endpoint; a context manager, and it stops with the process at the latest.
 
+    Args:
+        reply: decides what is replied to a request of a run.
+        check: the same for a request by which a run looks at its endpoints beforehand; by default all is well, and
+            embeddings are those of ``reply``.
+
     Attributes:
         url: its address, for ``<endpoint>_BASE_URL``.
-        calls: all requests, in order of arrival.
+        models: entries of its list of models; None: it has no such list.
+        pages: what else a GET finds, by path.
+        calls: all requests but those that look beforehand, in order of arrival.
+        looks: paths of the GETs and of the requests that look beforehand, in order of arrival.
         most_running: how many requests were under way at once, at most.
     """
 
-    def __init__(self, reply: Callable[[Call], Answer]) -> None:
+    def __init__(
+        self,
+        reply: Callable[[Call], Answer],
+        models: Sequence[dict[str, Any]] | None = None,
+        check: Callable[[Call], Answer] | None = None,
+    ) -> None:
+        self.models, self.pages = models, dict[str, Answer]()
         self.calls: list[Call] = []
+        self.looks: list[str] = []
         self.most_running = 0
         self._reply, self._running, self._seen = reply, 0, Counter[str]()
+        self._check = check or self._all_is_well
         self._guard = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -128,6 +153,10 @@ class ChatServer:
     def answer(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Answer:
         """Remember a request and decide what to reply, after the reply's delay."""
         key = path + json.dumps(body, sort_keys=True)
+        if (check := Call(path, headers, body, 0)).is_check:
+            with self._guard:
+                self.looks.append(path)
+            return self._check(check)
         with self._guard:
             call = Call(path, headers, body, self._seen[key])
             self._seen[key] += 1
@@ -141,6 +170,21 @@ class ChatServer:
             with self._guard:
                 self._running -= 1
         return answer
+
+    def page(self, path: str) -> Answer:
+        """What a GET finds."""
+        with self._guard:
+            self.looks.append(path)
+        if path in self.pages:
+            return self.pages[path]
+        if path == "/v1/models" and self.models is not None:
+            return Answer({"object": "list", "data": self.models})
+        return Answer({"error": {"message": "no such page"}}, 404)
+
+    def _all_is_well(self, call: Call) -> Answer:
+        if call.task == "embedding":
+            return self._reply(call)
+        return Answer(completion('{"label": 1, "reason": "ok"}'))
 
 
 def completion(content: object = "hi", finish_reason: str | None = "stop", **message: object) -> dict[str, Any]:
@@ -194,16 +238,24 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            self._send(server.page(self.path))
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            answer = server.answer(self.path, headers, body)
+            self._send(server.answer(self.path, headers, body))
+
+        def _send(self, answer: Answer) -> None:
             if answer.reset:
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.close_connection = True
                 self.connection.close()
                 return
             content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            if answer.send is not None:
+                answer.send(self, content)
+                return
             self.send_response(answer.status)
             for name, value in {"content-type": "application/json", **answer.headers}.items():
                 self.send_header(name, value)

@@ -16,11 +16,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmev2 import cli_ask, cli_browsergym, cli_inspect, cli_interchange, cli_validate
+from lmev2 import cli_ask, cli_browsergym, cli_inspect, cli_interchange, cli_plan, cli_validate
 from lmev2.config import Config
 from lmev2.tables.layout import markdown_table
+from lmev2.terminal import one_line
 
-_COMMANDS = (cli_ask, cli_inspect, cli_validate, cli_browsergym, cli_interchange)
+_COMMANDS = (cli_ask, cli_inspect, cli_validate, cli_plan, cli_browsergym, cli_interchange)
 _PIPE_CLOSED = 141
 _TABLES = {"table2": "Accuracy and query latency", "evidence": "Evidence in the context"}
 
@@ -76,7 +77,8 @@ def show_tables(results: Path) -> int:
             header, *rows = csv.reader(file)
         # A column without any value only makes the lines longer.
         kept = [number for number in range(len(header)) if not rows or any(row[number] for row in rows)]
-        shown = markdown_table([header[number] for number in kept], [[row[number] for number in kept] for row in rows])
+        lines = [[one_line(row[number]) for number in kept] for row in [header, *rows]]
+        shown = markdown_table(lines[0], lines[1:])
         print(f"\n{title} ({results / f'{name}.csv'})\n\n{shown}")
     for line in _incomplete(results / "table2.md"):
         print(f"\n{line}")
@@ -90,4 +92,4 @@ def show_tables(results: Path) -> int:
 def _incomplete(notes: Path) -> list[str]:
     """What the notes below a table say of failed rows."""
     lines = notes.read_text(encoding="utf-8").splitlines() if notes.is_file() else []
-    return [line.removeprefix("- ") for line in lines if line.startswith("- INCOMPLETE")]
+    return [one_line(line.removeprefix("- ")) for line in lines if line.startswith("- INCOMPLETE")]

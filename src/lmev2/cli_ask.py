@@ -110,7 +110,7 @@ def _ask(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
         return 1
     warnings = ask_run.stale_settings(plan, method)
     for warning in warnings:
-        print(f"Warning: {warning}", file=sys.stderr)
+        print(f"Warning: {plain(warning)}", file=sys.stderr)
     request = ask.Request(
         options.question, method, options.image, options.domain, options.like, options.tier, not options.no_answer
     )
@@ -120,12 +120,13 @@ def _ask(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     except ask.AskError as error:
         print(f"{method} could not answer: {plain(str(error))}", file=sys.stderr)
         return 1
-    print(_as_json(plan, request, reply, warnings) if options.json else _as_text(plan, request, reply, options.show))
+    text = _as_json(plan, request, reply, warnings) if options.json else _as_text(plan, request, reply, options.show)
+    print(plain(text))
     return 1 if reply.answer is not None and reply.answer.row["error"] is not None else 0
 
 
 def _say(text: str) -> None:
-    print(f"{text} …", file=sys.stderr, flush=True)
+    print(f"{plain(text)} …", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

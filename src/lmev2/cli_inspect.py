@@ -76,12 +76,12 @@ def _inspect(options: argparse.Namespace) -> int:
             else ingested_trajectory(_tables(options.results), options.trajectory)
         )
     except UnknownTrajectory as error:
-        print(f"There is {error}.", file=sys.stderr)
+        print(plain(f"There is {error}."), file=sys.stderr)
         if error.closest:
             print(f"Closest: {', '.join(map(one_line, error.closest))}", file=sys.stderr)
         return 1
     except (DataError, RowError) as error:
-        print(error, file=sys.stderr)
+        print(plain(str(error)), file=sys.stderr)
         if options.data is None:
             print("--results DIR names the results of another run, --data DATA_ROOT a data root.", file=sys.stderr)
         return 1
@@ -89,7 +89,8 @@ def _inspect(options: argparse.Namespace) -> int:
         last = len(trajectory.states) - 1
         print(f"Trajectory {trajectory.trajectory_id} has no state {options.state}, only 0 to {last}.", file=sys.stderr)
         return 1
-    print(_as_json(trajectory, options.state) if options.json else _as_text(trajectory, options.state, options.lines))
+    shown = _as_json(trajectory, options.state) if options.json else _as_text(trajectory, options.state, options.lines)
+    print(plain(shown))
     return 0
 
 

@@ -10,6 +10,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from lmev2.agent.settings import AgentSettings
+from lmev2.data.errors import shown
 from lmev2.memory.settings import Method, RenderSettings
 from lmev2.models.settings import ControllerSettings, EmbedderSettings, JudgeSettings, ReaderSettings
 from lmev2.pilots.settings import FILES, PilotSettings
@@ -17,6 +18,8 @@ from lmev2.pools.settings import ChunkSettings, EventSettings, NoteSettings
 from lmev2.settings import Settings
 
 Tier = Literal["small", "medium"]
+OWN_JUDGE = "judge"  # name of the run's own judge beside further ones
+JUDGE_ROLE = "judges."  # and a name: the role of a further judge
 
 
 class HubSettings(Settings):
@@ -124,12 +127,34 @@ class TimingSettings(Settings):
     local_model_threads: Annotated[int, Field(ge=1)] | None = None
 
 
+class ClusterSettings(Settings):
+    """What a job whose model runs in its own process asks of a cluster's queue; a run on one machine takes none of it.
+
+    Attributes:
+        model_threads: cores, where ``timing.local_model_threads`` is null.
+        model_mem_mb: memory for the model, beside the job's own.
+        gpus: GPUs where the model computes on one: backends of PyTorch whose ``device`` is not ``cpu``.
+        llama_cpp_gpu: llama.cpp was built for GPUs, so that its jobs get them, too.
+    """
+
+    model_threads: Annotated[int, Field(ge=1)] = 8
+    model_mem_mb: Annotated[int, Field(ge=0)] = 8_000
+    gpus: Annotated[int, Field(ge=0)] = 1
+    llama_cpp_gpu: bool = False
+
+
 class Config(Settings):
-    """The whole configuration."""
+    """The whole configuration.
+
+    Attributes:
+        preflight: a run looks at the endpoints that it calls before any job.
+        judges: further judges by name. Their verdicts are compared with those of ``models.judge`` and change no score.
+    """
 
     data: DataSettings
     results: Annotated[str, Field(pattern=r"^(\{pipeline\}/)?[^{}~]+$")] = "results"
     cache: str = ".cache"
+    preflight: bool = True
     run: RunSettings
     shards: ShardSettings = ShardSettings()
     goals: GoalSettings = GoalSettings()
@@ -137,11 +162,15 @@ class Config(Settings):
     methods: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], Method]
     render: RenderSettings = RenderSettings()
     models: ModelRoles
+    judges: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")], JudgeSettings] = Field(
+        default_factory=dict
+    )
     pilots: PilotSettings = PilotSettings()
     statistics: StatisticsSettings = StatisticsSettings()
     errors: ErrorSettings = ErrorSettings()
     interchange: InterchangeSettings = InterchangeSettings()
     timing: TimingSettings = TimingSettings()
+    cluster: ClusterSettings = ClusterSettings()
 
     @model_validator(mode="after")
     def _known_methods(self) -> Config:
@@ -181,10 +210,21 @@ class Config(Settings):
                 f"{self.models.agent.agent!r}, works without a model and cannot answer; set models.agent.agent to loop "
                 "or codex with a model, or leave that context out"
             )
+        if OWN_JUDGE in self.judges:
+            raise ValueError(
+                f"judges names {OWN_JUDGE!r}, which is the run's own judge (models.judge); choose another name"
+            )
+        mistaken = [name for name in self.pilots.readers if name.startswith(JUDGE_ROLE)]
+        if mistaken:
+            raise ValueError(f"pilots.readers names {mistaken}, which would be taken for further judges; rename them")
         labels = [self.methods[name].label for name in self.run.methods]
         if len(set(labels)) != len(labels):
             raise ValueError(f"methods of the run must have different labels, found {labels}")
         return self
+
+
+_DEEPEST = 50  # far more than any configuration is nested
+_MOST_VALUES = 100_000
 
 
 class ConfigError(ValueError):
@@ -200,9 +240,12 @@ def resolve_methods(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 
     def resolve(name: str, chain: tuple[str, ...]) -> dict[str, Any]:
         if name not in rows:
-            raise ConfigError(f"methods.{chain[-1]} inherits {name!r}, which is not defined; known: {sorted(rows)}")
+            known = sorted(map(str, rows))
+            raise ConfigError(f"methods.{chain[-1]} inherits {name!r}, which is not defined; known: {known}")
         if name in chain:
-            raise ConfigError(f"methods inherit in a circle: {' -> '.join((*chain, name))}")
+            raise ConfigError(f"methods inherit in a circle: {' -> '.join(map(str, (*chain, name)))}")
+        if len(chain) > _DEEPEST:
+            raise ConfigError(f"methods.{chain[0]} inherits over more than {_DEEPEST} rows")
         row = dict(rows[name])
         parent = row.pop("inherits", None)
         if parent is not None and not isinstance(parent, str):
@@ -213,12 +256,32 @@ def resolve_methods(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 
 
 def _nulls(value: Any) -> Any:
-    """Nested values of Snakemake's ``--config`` arrive as text; ``null`` there means no value."""
-    if isinstance(value, Mapping):
-        return {key: _nulls(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_nulls(item) for item in value]
-    return None if value == "null" else value
+    """Nested values of Snakemake's ``--config`` arrive as text; ``null`` there means no value.
+
+    Raises:
+        ConfigError: the value holds itself, or far more than a configuration does: YAML can repeat what stands once. Or
+            a number is none, or beyond what settings, which are kept as JSON, can hold.
+    """
+    count = 0
+
+    def plain(value: Any, *path: Any) -> Any:
+        nonlocal count
+        count += 1
+        if len(path) > _DEEPEST or count > _MOST_VALUES:
+            raise ConfigError(
+                f"the configuration is nested more than {_DEEPEST} times or holds more than {_MOST_VALUES:,} values, "
+                "counting what YAML's aliases repeat"
+            )
+        if isinstance(value, Mapping):
+            return {key: plain(item, *path, key) for key, item in value.items()}
+        if isinstance(value, list):
+            return [plain(item, *path, number) for number, item in enumerate(value)]
+        if isinstance(value, int | float) and not abs(value) < 2**63:  # NaN is less than nothing
+            place = ".".join(map(str, path))
+            raise ConfigError(f"{place}: expected a number of at most 63 bits, found {shown(value, 80)}")
+        return None if isinstance(value, str) and value == "null" else value
+
+    return plain(value)
 
 
 def merge_config(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,10 +310,15 @@ def read_config(files: Sequence[Path]) -> dict[str, Any]:
             value = yaml.safe_load(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the configuration file {file} ({error})") from error
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+        except Exception as error:  # for values that do not fit their tags, PyYAML raises whatever comes of it
+            kind = "" if isinstance(error, yaml.YAMLError) else f"{type(error).__name__}: "
+            raise ConfigError(f"{file} is not YAML: {kind}{' '.join(str(error).split())}") from error
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{file} must hold keys such as `run` and `models` at its top, found {value!r:.80}")
+            raise ConfigError(f"{file} must hold keys such as `run` and `models` at its top, found {shown(value, 80)}")
+        try:
+            _nulls(value)  # refuses what could not be merged
+        except ConfigError as error:
+            raise ConfigError(f"{file}: {error}") from None
         merged = merge_config(merged, value)
     return merged
 
@@ -272,7 +340,7 @@ def load_config(raw: Mapping[str, Any]) -> Config:
         return TypeAdapter(Config).validate_python(data)
     except ValidationError as error:
         lines = [
-            f"  {'.'.join(str(part) for part in item['loc']) or 'config'}: {item['msg']} (found {item['input']!r:.80})"
+            f"  {'.'.join(map(str, item['loc'])) or 'config'}: {item['msg']} (found {shown(item['input'], 80)})"
             for item in error.errors()
         ]
         raise ConfigError("the configuration has problems:\n" + "\n".join(lines)) from error

@@ -16,10 +16,12 @@ from typing import Any, Self, TypeVar
 from lmev2.config import Config, load_config
 from lmev2.models.cache import CallCache
 from lmev2.models.factory import make_chat, make_embedder
+from lmev2.models.fault_counts import FAULTS
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.models.types import ChatBackend, EmbeddingBackend
 from lmev2.plan import Plan
 from lmev2.progress import Progress
+from lmev2.run_lock import end_with_run
 
 _log = logging.getLogger("lmev2")
 _Chat = TypeVar("_Chat", bound=ChatSettings)
@@ -50,11 +52,15 @@ class Job:
         )
         logging.getLogger("httpx2").setLevel(logging.WARNING)  # would write the endpoint's address for every call
         _log.info("%s %s", self._rule, self._wildcards)
+        FAULTS.clear()
+        end_with_run()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._cache is not None:
+            _log.info("faults of model calls: %s", FAULTS.line())
         if error is not None:
             _log.error("%s failed", self.name, exc_info=(type(error), error, trace))
         elif self._cache is not None:
@@ -97,6 +103,7 @@ class Job:
     def settings(self, role: str, kind: type[_Chat]) -> _Chat:
         """A chat role's settings: what can change an answer from ``spec``, how to call from the configuration."""
         name = self.spec.get("pilot", role) if role == "reader" else role
+        name = self.spec.get("role", name) if role == "judge" else name
         return kind.model_validate(self._plan.role_settings(name, self.spec[role]))
 
     def chat(self, settings: ChatSettings) -> ChatBackend:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmev2.config import JUDGE_ROLE, OWN_JUDGE
 from lmev2.memory.plugin_source import source_stamp
 from lmev2.memory.settings import PluginMethod, RagMethod
 from lmev2.pilots.specs import PILOT_SPECS
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 ROLES = ("reader", "judge", "controller", "embedder", "agent")
 # What a coding agent is told: when it is started, and in its sandbox.
 AGENT_PROMPTS = ("agent_invocation", "agent_instruction")
+
+
+def judge_role(name: str) -> str:
+    """Role of a further judge."""
+    return JUDGE_ROLE + name
 
 
 def _ingest_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
@@ -121,6 +127,21 @@ def _asking(plan: Plan, wildcards: dict[str, str], role: str) -> dict[str, Any]:
     return {**names, role: plan.role(role), "allow": plan.config.errors.allow}
 
 
+def _judge_again_spec(plan: Plan, wildcards: dict[str, str]) -> dict[str, Any]:
+    role = judge_role(wildcards["judge"])
+    names = {"name": wildcards["method"], "tier": wildcards["tier"]}
+    return {**names, "role": role, "judge": plan.role(role), "allow": plan.config.errors.allow}
+
+
+def _agreement_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
+    judges = {OWN_JUDGE: plan.config.models.judge, **plan.config.judges}
+    return {
+        "judges": [
+            {"judge": name, "model": settings.model, "repeats": settings.repeats} for name, settings in judges.items()
+        ],
+    }
+
+
 def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
     run = plan.config.run
     imported = {one.manifest.name: one.manifest.label for one in plan.imports}
@@ -133,7 +154,8 @@ def _collect_spec(plan: Plan, _: dict[str, str]) -> dict[str, Any]:
         "partners": {name: list(plan.config.methods[name].compare_with) for name in run.methods},
         "statistics": plan.config.statistics.model_dump(mode="json"),
         "tiers": list(run.tiers),
-        "models": _models(plan),
+        # Not those of further judges, which no row of the database is made by.
+        "models": {role: settings for role, settings in _models(plan).items() if role in ROLES},
         "settings": plan.config.model_dump(mode="json", include={"run", "pools", "methods", "render", "errors"}),
         "data_root": plan.config.data.root,
     }
@@ -200,6 +222,7 @@ def _nothing(_: Plan, __: dict[str, str]) -> dict[str, Any]:
 
 
 SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
+    "check_endpoints": _nothing,  # it keeps no output that a setting could make old
     "fetch_dataset": lambda plan, _: plan.config.data.model_dump(mode="json"),
     "prepare_screenshots": lambda plan, _: {"root": str(plan.data_root.absolute())},
     "ingest_dataset": _ingest_spec,
@@ -218,6 +241,7 @@ SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "query_agent_memory": _query_agent_spec,
     "read_answers": lambda plan, wildcards: _asking(plan, wildcards, "reader"),
     "score_answers": lambda plan, wildcards: _asking(plan, wildcards, "judge"),
+    "judge_again": _judge_again_spec,
     **PILOT_SPECS,
     "collect_scores": _collect_spec,
     "export_table": _nothing,
@@ -226,6 +250,7 @@ SPECS: dict[str, Callable[[Plan, dict[str, str]], dict[str, Any]]] = {
     "count_tokens": _tokens_spec,
     "export_table1": _table1_spec,
     "export_statistics": _nothing,
+    "export_judge_agreement": _agreement_spec,
     "export_methods": _methods_spec,
     "plot_table2": _nothing,
     "plot_frontier": _nothing,

@@ -13,17 +13,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lmev2.config import Config, ConfigError
+from lmev2.config import JUDGE_ROLE, Config, ConfigError
 from lmev2.data.errors import DataError
 from lmev2.data.layout import BUNDLES_FOLDER, EVIDENCE_FILE, QUESTION_IMAGES_FOLDER, QUESTIONS_FILE, haystack_file
 from lmev2.data.screenshots import find_bundles
 from lmev2.fingerprint import code_fingerprint
 from lmev2.interchange.domains import sampled_domains
 from lmev2.interchange.imports import Import, load_imports
-from lmev2.job_specs import AGENT_PROMPTS, ROLES, SPECS
+from lmev2.job_specs import AGENT_PROMPTS, ROLES, SPECS, judge_role
 from lmev2.memory.settings import POOL_TABLES, AgentMethod, PluginMethod, PoolName, RagMethod
 from lmev2.models.cache import canonical_json
-from lmev2.models.sentence_transformers_backend import model_files
+from lmev2.models.model_folder import CHAT_TEMPLATES, model_files
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.shards import shard_names
 
@@ -53,6 +53,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "read_answers": ("lmev2.reader",),
     "score_answers": ("lmev2.scoring.score",),
+    "judge_again": ("lmev2.scoring.verdicts",),
     "build_oracle_contexts": ("lmev2.pilots.contexts", "lmev2.models.tokens", "lmev2.shards"),
     "read_pilot_answers": ("lmev2.reader",),
     "answer_oracle_files": ("lmev2.pilots.files", "lmev2.agent.inside.launch"),
@@ -67,6 +68,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "export_table1": ("lmev2.tables.table1",),
     "export_statistics": ("lmev2.tables.data_statistics",),
     "export_table6": ("lmev2.tables.table6",),
+    "export_judge_agreement": ("lmev2.tables.judge_agreement",),
     "export_methods": ("lmev2.tables.methods",),
     "plot_table2": ("lmev2.report.figures_table2",),
     "plot_frontier": ("lmev2.report.figures_frontier",),
@@ -77,6 +79,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "plot_statistics": ("lmev2.report.figures_statistics",),
     "build_report": ("lmev2.report.html.build",),
     "write_provenance": ("lmev2.provenance",),
+    "check_endpoints": ("lmev2.models.preflight",),
     "select_import": ("lmev2.interchange.select",),
     "export_harness_run": ("lmev2.interchange.export",),
 }
@@ -94,6 +97,7 @@ _BACKENDS = {
     "llama_cpp": "lmev2.models.llama",
     "openai": "lmev2.models.openai_backend",
     "scripted": "lmev2.models.scripted",
+    "transformers": "lmev2.models.transformers_backend",
 }
 _EMBEDDERS = {
     "llama_cpp": "lmev2.models.llama_embedder",
@@ -113,13 +117,16 @@ _AGENTS = {
 }
 
 # Backends that run a model in this process, and those that cost nothing.
-_IN_PROCESS = ("llama_cpp", "sentence_transformers")
+_IN_PROCESS = ("llama_cpp", "sentence_transformers", "transformers")
+# Backends whose model may be a folder, and further endings of files in it that decide about answers.
+_FOLDERS = {"sentence_transformers": frozenset[str](), "transformers": CHAT_TEMPLATES}
 _FREE = ("wordllama", "scripted", "rules")
 
 # Settings of a model role that change how a call is made but not what comes back.
 CALL_MECHANICS = {
     "timeout_s",
     "retries",
+    "retry_wait_s",
     "concurrency",
     "endpoint",
     "batch_size",
@@ -269,10 +276,10 @@ class Plan:
 
     def roles(self, rule: str, method: str | None = None, reader: str = "reader") -> list[str]:
         """Model roles that a rule's job calls; those of queries depend on the method, those of pilot studies on the
-        reader."""
+        reader, and that of a further judge is given as ``reader`` too."""
         if rule in _AGENT_RULES:
             return ["agent"]
-        if rule == "read_pilot_answers":
+        if rule in ("read_pilot_answers", "judge_again"):
             return [reader]
         if rule == "sanitize_goals":
             return ["controller"] if self.config.goals.mode == "model" else []
@@ -285,8 +292,15 @@ class Plan:
 
     def model_threads(self, rule: str, cores: int, method: str | None = None, reader: str = "reader") -> int:
         """Threads of a rule's job: for a model in this process all ``cores`` of the run, or as configured; else one."""
-        local = any(self._backend(role) in _IN_PROCESS for role in self.roles(rule, method, reader))
+        local = self.own_models(rule, method, reader)
         return (self.config.timing.local_model_threads or cores) if local else 1
+
+    def own_models(
+        self, rule: str, method: str | None = None, reader: str = "reader"
+    ) -> list[ChatSettings | EmbedderSettings]:
+        """Settings of the models that run in the process of a rule's job."""
+        roles = [role for role in self.roles(rule, method, reader) if self._backend(role) in _IN_PROCESS]
+        return [self.model_settings(role) for role in roles]
 
     def calls(self, rule: str, method: str | None = None, reader: str = "reader") -> int:
         """Share of the resource ``llm`` of a rule's job: 1 if it calls a model over a network or in this process."""
@@ -332,8 +346,13 @@ class Plan:
         return [(name, str(tier)) for name in beside for tier in self.config.run.tiers]
 
     def used_roles(self) -> list[str]:
-        """Model roles of the run: the agent only where a method has it."""
-        return [role for role in ROLES if role != "agent" or self.agent_methods()]
+        """Model roles of the run: the agent only where a method has it, and further judges as ``judges.NAME``."""
+        own = [role for role in ROLES if role != "agent" or self.agent_methods()]
+        return own + [judge_role(name) for name in self.config.judges]
+
+    def compares_judges(self) -> bool:
+        """Whether answers get more than one verdict, which can then be compared."""
+        return bool(self.config.judges) or self.config.models.judge.repeats > 1
 
     def plugin_folder(self, settings: PluginMethod) -> Path | None:
         """Folder that a plugin is imported from; None for the environment's packages only."""
@@ -373,7 +392,10 @@ class Plan:
         return str(self.model_settings(role).backend)
 
     def model_settings(self, name: str) -> ChatSettings | EmbedderSettings:
-        """Settings of a model role, or of a reader of the pilot studies: none has the name of a role."""
+        """Settings of a model role, a further judge (``judges.NAME``), or a reader of the pilot studies: none has the
+        name of a role."""
+        if name.startswith(JUDGE_ROLE):
+            return self.config.judges[name.removeprefix(JUDGE_ROLE)]
         found = self.config.pilots.readers.get(name)
         settings: ChatSettings | EmbedderSettings = getattr(self.config.models, name) if found is None else found
         return settings
@@ -385,18 +407,21 @@ class Plan:
         if settings.backend == "rules":
             # Nothing else matters where no model is called.
             return settings.model_dump(mode="json", include={"backend", "model", *_RULES_OF_AGENT})
-        spec = settings.model_dump(mode="json", exclude={*CALL_MECHANICS, "price", "label"})
+        spec = settings.model_dump(mode="json", exclude={*CALL_MECHANICS, "price", "throughput", "label"})
         spec |= {name: self.path(spec[name]) for name in _FILE_SETTINGS if spec.get(name)}
         stamps = {name: _stamp(spec[name]) for name in _FILE_SETTINGS if spec.get(name) and Path(spec[name]).is_file()}
-        if settings.backend == "sentence_transformers" and Path(str(spec["served_name"] or spec["model"])).is_dir():
+        if settings.backend in _FOLDERS and Path(str(spec["served_name"] or spec["model"])).is_dir():
             folder = Path(str(spec["served_name"] or spec["model"]))
-            stamps |= {str(path.relative_to(folder)): _stamp(str(path)) for path in model_files(folder)}
+            files = model_files(folder, _FOLDERS[settings.backend])
+            stamps |= {str(path.relative_to(folder)): _stamp(str(path)) for path in files}
         return spec | ({"stamps": stamps} if stamps else {})
 
     def counter(self, name: str) -> dict[str, Any]:
         """What makes a role's token counter; how it answers does not matter to it."""
-        names = ("backend", "model", "file", "tokenizer", "script", "images", "image_tokens", "stamps")
+        names = ["backend", "model", "file", "tokenizer", "script", "images", "image_tokens", "stamps"]
         role = self.role(name)
+        if role["backend"] == "transformers":
+            names += ["served_name", "revision"]
         return {key: role[key] for key in names if key in role}
 
     def role_settings(self, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,10 @@ LIBRARIES = (
     "tokenizers",
     "wordllama",
 )
-_LIBRARIES_OF = {"sentence_transformers": ("sentence-transformers", "torch", "transformers")}
+_LIBRARIES_OF = {
+    "sentence_transformers": ("sentence-transformers", "torch", "transformers"),
+    "transformers": ("torch", "transformers"),
+}
 # What a run is made of; anything else in the checkout may change without making it another pipeline.
 _PARTS = ("Snakefile", "config.yaml", "config", "rules", "workflow", "src", "profiles", "resources", "envs")
 _FILE_SETTINGS = ("file", "tokenizer", "script")

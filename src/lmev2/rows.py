@@ -7,6 +7,7 @@ into place, so that a reader never sees half a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,7 @@ SCORE = _schema(
         "correct": _BOOL,  # null exactly when there is an error
         "unknown": _BOOL,
         "judge_label": _INT,
+        "judge_labels": pa.list_(pa.field("item", _INT)),  # of all repeats that gave one; null where no judge was asked
         "judge_reason": _STR,
         "evidence_covered": _BOOL,  # null without evidence labels
         "evidence_covered_before": _BOOL,  # in the context before truncation
@@ -175,6 +177,19 @@ SCORE = _schema(
     },
 )
 
+
+# What a further judge says of an answer. It stands beside the score and never changes it.
+VERDICT = _schema(
+    {
+        "question_id": _STR,
+        "method": _STR,
+        "tier": _STR,
+        "scorer": _STR,
+        "judge": _STR,  # name in the configuration
+        "labels": pa.list_(pa.field("item", _INT)),  # of all repeats that gave one
+    },
+    {"label": _INT, "reason": _STR, "error": _STR, "error_detail": _STR},  # no label exactly when there is an error
+)
 
 # What a coding agent did for one question: sums over its attempts.
 AGENT_RUN = _schema(
@@ -261,29 +276,43 @@ def read_rows(path: str | Path, schema: pa.Schema, batch_size: int = 512) -> Ite
         RowError: the file is damaged or its columns are not those of the contract; names the file.
         FileNotFoundError: there is no such file.
     """
+    with reading(path), pq.ParquetFile(path) as file:
+        _check_columns(path, schema, file.schema_arrow)
+        for batch in file.iter_batches(batch_size=batch_size):
+            yield from batch.to_pylist()
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Name the file, and say what to do, where a Parquet file turns out to be damaged.
+
+    Raises:
+        RowError: the file is damaged.
+        FileNotFoundError, PermissionError: passed on, since nothing is wrong with the content.
+    """
     try:
-        with pq.ParquetFile(path) as file:
-            expected, found = _columns(schema), _columns(file.schema_arrow)
-            if found != expected:
-                raise RowError(f"{path}: expected columns {expected}, found {found}")
-            for batch in file.iter_batches(batch_size=batch_size):
-                yield from batch.to_pylist()
+        yield
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # missing, no permission: nothing is wrong with the content
+            raise
         raise RowError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from error
 
 
-def check_readable(path: str | Path) -> None:
+def check_readable(path: str | Path, schema: pa.Schema | None = None) -> None:
     """Look at a Parquet file's end, where its description stands.
 
     Raises:
-        RowError: the file is damaged; names it.
+        RowError: the file is damaged, or its columns are not those of the contract, if one is given; names it.
     """
-    try:
-        pq.read_metadata(path)
-    except pa.ArrowInvalid as error:
-        raise RowError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from error
+    with reading(path):
+        found = pq.read_schema(path)
+    if schema is not None:
+        _check_columns(path, schema, found)
+
+
+def _check_columns(path: str | Path, schema: pa.Schema, found: pa.Schema) -> None:
+    if _columns(found) != _columns(schema):
+        raise RowError(f"{path}: expected columns {_columns(schema)}, found {_columns(found)}; delete it and run again")
 
 
 def _columns(schema: pa.Schema) -> list[str]:

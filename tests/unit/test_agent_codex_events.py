@@ -132,3 +132,8 @@ def test_a_key_that_is_a_word_hides_nothing() -> None:
 def test_the_number_of_events_is_bounded_but_all_count() -> None:
     trace = parse(*[command(number) for number in range(6000)], completed())
     assert (trace.commands, trace.completed, len(trace.events)) == (6000, True, 4000)
+
+
+def test_numbers_that_are_none_are_kept_as_text() -> None:
+    (event,) = parse_events([b'{"type": "x", "n": [NaN, 1e999, 1.5]}\n']).events
+    assert event["n"] == ["nan", "inf", 1.5]

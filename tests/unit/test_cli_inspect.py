@@ -13,6 +13,7 @@ import pytest
 from dataroot import DataRoot, make_data_root, make_id
 
 from lmev2.cli import main
+from lmev2.data.find import UnknownTrajectory, root_trajectory
 from lmev2.data.ingest import ingest_dataset
 from lmev2.goals.apply import apply_goals
 from lmev2.terminal import display_width
@@ -238,3 +239,9 @@ def test_shipped_data(project: Path, capsys: pytest.CaptureFixture[str]) -> None
     out = out_of(capsys, "desk-01", "--data", str(project / "resources" / "minibench"))
     assert all(len(line) <= 80 for line in out.split("\n"))
     assert "Outcome     success, 11 states" in out
+
+
+def test_an_id_that_is_no_text_is_unknown(tmp_path: Path) -> None:
+    root = make_data_root(tmp_path / "data")
+    with pytest.raises(UnknownTrajectory):
+        root_trajectory(root.path, "\udcff")

@@ -191,3 +191,44 @@ def test_a_file_without_keys_is_refused(tmp_path: Path, text: str, message: str)
         read_config([tmp_path / "wrong.yaml"])
     with pytest.raises(ConfigError, match=r"cannot read the configuration file .*gone\.yaml"):
         read_config([tmp_path / "gone.yaml"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run: &a [*a]",
+        "run: &a {b: *a}",
+        "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
+        "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]",
+        "run: " + "[" * 200 + "]" * 200,
+        "run: " + "[" * 5_000,
+        "run: !!int ''",
+        "run: !!float x",
+        "run: !!bool maybe",
+        "run: !!timestamp soon",
+        "run: 2001-99-99",
+        "cache: 0x" + "f" * 5_000,
+        "run: {seed: .nan}",
+    ],
+)
+def test_odd_yaml_is_a_config_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"odd\.yaml"):
+        read_config([file])
+
+
+@pytest.mark.parametrize("value", [16**5_000, float("inf"), float("nan")], ids=["huge", "infinite", "none"])
+def test_numbers_that_cannot_be_kept_are_refused_with_their_place(raw: dict[str, Any], value: float) -> None:
+    raw["pools"]["slice_radius"] = value
+    with pytest.raises(ConfigError, match=r"pools\.slice_radius"):
+        load_config(raw)
+
+
+def test_rows_with_names_of_other_types_are_config_errors(raw: dict[str, Any]) -> None:
+    raw["methods"] |= {1: {"inherits": "nothing"}, None: {}}
+    with pytest.raises(ConfigError, match="inherits 'nothing', which is not defined"):
+        load_config(raw)
+    rows: dict[str, Any] = {f"m{number}": {"inherits": f"m{number + 1}"} for number in range(5_000)}
+    with pytest.raises(ConfigError, match="over more than"):
+        resolve_methods({**rows, "m5000": {}})

@@ -122,3 +122,9 @@ def test_a_checksum_file_that_is_none_is_refused(tmp_path: Path, line: str) -> N
 def test_without_a_checksum_file_nothing_is_verified(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"found no .*checksums\.sha256"):
         verify_checksums(tmp_path)
+
+
+def test_checksums_that_are_no_text_are_a_data_error(tmp_path: Path) -> None:
+    (tmp_path / "checksums.sha256").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"checksums\.sha256: found no UTF-8 text"):
+        verify_checksums(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -305,3 +306,45 @@ def test_bundles_that_were_not_unpacked_are_one_clear_error(root: DataRoot, tmp_
     shutil.rmtree(root.path / "screenshots")
     with pytest.raises(DataError, match="or their bundles in"):
         ingest_dataset(root.path, tmp_path / "out", ["small"])
+
+
+@pytest.mark.parametrize("depth", [340, 500, 700, 900])
+def test_half_a_surrogate_pair_in_nested_lists_is_read_or_refused(root: DataRoot, tmp_path: Path, depth: int) -> None:
+    value = root.objects(T)[2]
+    raw = json.dumps({**value, "extra": "here"}).encode()
+    root.replace_line(T, 3, raw.replace(b'"here"', b"[" * depth + b'"\\ud800"' + b"]" * depth))
+    if depth < 400:
+        assert ingest_dataset(root.path, tmp_path / "out", ("small", "medium")).replaced_surrogates == 1
+    else:
+        assert f"{T}, line 3, {RUN}: found malformed JSON" in problems_of(root, tmp_path)[0]
+
+
+def test_keys_that_become_one_are_refused(root: DataRoot, tmp_path: Path) -> None:
+    raw = json.dumps(root.objects(T)[2]).encode()
+    root.replace_line(T, 3, raw[:-1] + b', "\\ud800": 1, "\\ud801": 2}')
+    assert "stands twice in one object" in problems_of(root, tmp_path)[0]
+
+
+def test_a_key_that_stands_twice_among_many_is_found_at_once(root: DataRoot, tmp_path: Path) -> None:
+    many = ",".join(f'"k{number}":1' for number in range(40_000))
+    root.replace_line(T, 3, b"{" + many.encode() + b',"k39999":2}')
+    start = time.process_time()
+    assert "'k39999' stands twice" in problems_of(root, tmp_path)[0]
+    assert time.process_time() - start < 5
+
+
+def test_a_long_list_with_a_name_twice_is_checked_at_once(root: DataRoot, tmp_path: Path) -> None:
+    name = next(iter(root.haystacks("small")))
+    root.edit_haystacks("small", lambda lists: lists.update({name: [f"t{number}" for number in range(40_000)] * 2}))
+    start = time.process_time()
+    problems_of(root, tmp_path)
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "é" * 130, "x/" * 3_000])
+def test_names_longer_than_files_have_are_refused(root: DataRoot, tmp_path: Path, name: str) -> None:
+    root.edit_line(Q, 3, lambda question: question.update(image=name))
+    root.edit_line(T, 3, lambda run: run.update(id=name))
+    told = problems_of(root, tmp_path)
+    assert any(text.startswith(f"{Q}, line 3, {QUESTION}: field 'image': found a path of") for text in told)
+    assert any(text.startswith(f"{T}, line 3") and "field 'id'" in text for text in told)

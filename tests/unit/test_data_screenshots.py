@@ -203,3 +203,46 @@ def test_bundles_are_read_forward_only(bundles: list[Path], tmp_path: Path, monk
     monkeypatch.setattr(gzip.GzipFile, "seek", lambda *_: pytest.fail("decompressed again from the start"))
     unpack_screenshots(bundles, tmp_path / "shots")
     assert content(tmp_path / "shots") == EXPECTED
+
+
+def packed(*headers: bytes, level: int = 6) -> bytes:
+    return gzip.compress(b"".join(headers) + b"\0" * 1024, level)
+
+
+def odd_member(name: str, kind: bytes = tarfile.REGTYPE, size: int = 0, **records: str) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.type, member.size = kind, size
+    member.pax_headers = {key.replace("_", "."): value for key, value in records.items()}
+    return member.tobuf(tarfile.PAX_FORMAT if records else tarfile.GNU_FORMAT)
+
+
+ODD_MEMBERS = {
+    "a sparse file of a terabyte": odd_member(
+        "b/t1/0.png", GNU_sparse_major="0", GNU_sparse_minor="1", GNU_sparse_name="b/t1/0.png", GNU_sparse_map="0,0",
+        GNU_sparse_size=str(10**12),
+    ),
+    "an image of gigabytes": odd_member("b/t1/0.png", size=5_000_000_000),
+    "a header of megabytes": odd_member("b/t1/0.png", tarfile.XHDTYPE, 9_000_000) + b"\0" * 9_000_000,
+    "a name of megabytes": odd_member("b/t1/0.png", tarfile.GNUTYPE_LONGNAME, 9_000_000) + b"a" * 9_000_000,
+    "no name": odd_member("./"),
+    "a name that no file has": odd_member("b/t1/" + "a" * 300 + ".png"),
+    "a folder that none has": odd_member("b/" + "a" * 300 + "/0.png"),
+    "a record that is no number": odd_member("b/t1/0.png", GNU_sparse_map="x,y", GNU_sparse_size="z"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ODD_MEMBERS)
+def test_odd_members_are_refused_and_leave_nothing(tmp_path: Path, case: str) -> None:
+    bundle = tmp_path / "odd.tar.gz"
+    bundle.write_bytes(packed(ODD_MEMBERS[case]))
+    with pytest.raises(DataError, match=r"odd\.tar\.gz"):
+        unpack_screenshots([bundle], tmp_path / "shots")
+    assert content(tmp_path / "shots") == {}
+
+
+def test_a_bundle_that_grows_beyond_measure_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screenshots, "_GROWTH_SLACK", 100_000)
+    bundle = make_bundle(tmp_path / "some.tar.gz", {"b/t1/0.png": bytes(900_000)})
+    with pytest.raises(DataError, match="unpack to more than 20 times as many"):
+        unpack_screenshots([bundle], tmp_path / "shots")
+    assert content(tmp_path / "shots") == {}

@@ -292,3 +292,11 @@ def test_gold_phrases_of_real_questions_survive(budget: int) -> None:
     for question, tree in cases:
         (text,) = focus_lines(question["question"], [tree], budget)
         assert gold_supported(question["answer"], question["eval_function"], question["question"], text or ""), question
+
+
+@pytest.mark.parametrize("question", ["A." + " " * 40_000, "“a" * 20_000, "“the “Save” button"])
+def test_choices_and_quotations_that_do_not_end_take_no_long(question: str) -> None:
+    start = time.process_time()
+    query = analyse(question)
+    assert time.process_time() - start < 1
+    assert query.phrases == ((("save",),) if "Save" in question else ()) or question[0] == "A"

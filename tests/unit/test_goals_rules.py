@@ -372,3 +372,12 @@ def test_runs_of_white_space_take_no_long(blank: str) -> None:
             start = time.process_time()
             sanitize(text, domain)
             assert seconds(start) < 0.5, text[:20]
+
+
+@pytest.mark.parametrize("piece", ["then, ", " then ", " in A of\tA", "first "])
+def test_runs_of_words_that_lead_up_to_a_route_take_no_long(piece: str) -> None:
+    text = piece * (20_000 // len(piece))
+    start = time.process_time()
+    for pattern in (routes.NAVIGATION, routes.MODULE_NAVIGATION, routes.PLAIN_NAVIGATION, *routes.LOCATIONS):
+        assert pattern.search(text) is None
+    assert time.process_time() - start < 5

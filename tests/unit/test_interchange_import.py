@@ -54,7 +54,8 @@ def test_the_rows_come_back_and_export_to_the_same_bytes(tmp_path: Path) -> None
     facts = ("evidence_covered", "evidence_covered_before", "gold_supported")
     for row in world.scores:
         imported = found["scores"][row["question_id"]]
-        assert {**imported, **dict.fromkeys(facts)} == row
+        # A record tells the label that counts, not those of all repeats.
+        assert {**imported, **dict.fromkeys(facts)} == {**row, "judge_labels": None}
     again = World(world.root, "rag", "small", world.questions, world.haystacks)
     again.contexts, again.answers, again.scores = (list(found[stage].values()) for stage in STAGES)
     for folder in folders:

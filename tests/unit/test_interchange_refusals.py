@@ -378,3 +378,9 @@ def test_images_without_a_picture_are_exported_as_they_came(world: World, folder
     (second,) = again.export(tmp_path / "again", "web", prompt=None)
     assert [item["value"] for item in records(second)[0]["memory_context"]] == names
     import_runs([second], "rag", "X", None, tmp_path / "y")
+
+
+@pytest.mark.parametrize("name", [layout.RUN_ARGS, layout.AGGREGATED])
+def test_null_is_no_object(folder: Path, tmp_path: Path, name: str) -> None:
+    (folder / name).write_text("null", encoding="utf-8")
+    assert f"{name}: found NoneType None, expected an object" in refusal(folder, tmp_path)

@@ -12,11 +12,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from plugin_world import STATES, Hooked, Made, Recorder, World, fault, open_world
 
 from lmev2.memory.base import MemoryQuery
 from lmev2.memory.plugin import PluginMemory, trajectory_object
+from lmev2.memory.plugin_items import ItemError, context_items
 from lmev2.models.stopwatch import account, collect
 
 
@@ -292,3 +294,16 @@ def test_only_the_query_counts_as_latency(world: World, made: Made, monkeypatch:
             memory.query(world.query())
         assert ledger.honest_s == pytest.approx(4.125)
     assert now[0] > 600
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": np.array(["text", "image"]), "value": "x"},
+        {"type": ["text"], "value": "x"},
+        {"type": "text", "value": "x", "trajectory_id": "t", "states": np.array([0, 1])},
+    ],
+)
+def test_arrays_in_an_item_are_named(item: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ItemError, match="as item 0"):
+        context_items([item], {"t": 2}, tmp_path, {})

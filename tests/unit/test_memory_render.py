@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from lmev2.index import Hit
 from lmev2.memory.base import ContextItem
 from lmev2.memory.focus_query import analyse, words
 from lmev2.memory.focus_score import focus_bullets, focus_clauses
-from lmev2.memory.render import render_event, render_notes, render_slice
+from lmev2.memory.render import _ELEMENT, render_event, render_notes, render_slice
 from lmev2.memory.settings import RenderSettings
 from lmev2.pools.raw_state import raw_state_entries
 from lmev2.trajectory import NO_ACTION, State, Trajectory
@@ -561,3 +562,9 @@ def test_a_cut_change_is_pieces_of_the_text_in_order_within_the_budget(
     if found != text:
         assert "…" in found
     assert len(text) > budget or found == text
+
+
+def test_brackets_in_an_action_that_never_close_take_no_long() -> None:
+    start = time.process_time()
+    assert _ELEMENT.sub("", "[a" * 40_000) == "[a" * 40_000
+    assert time.process_time() - start < 1

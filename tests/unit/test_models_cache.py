@@ -267,3 +267,13 @@ def test_only_unknown_texts_are_embedded_each_once(tmp_path: Path) -> None:
     np.testing.assert_array_equal(embedder.embed_query("a"), -expected[0])
     np.testing.assert_array_equal(embedder.embed_query("a"), -expected[0])
     assert backend.sent[3:] == [["a"]]
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e999", "[" * 400 + "]" * 400, "[" * 2_000 + "]" * 2_000])
+def test_a_file_whose_value_has_no_canonical_form_is_absent(tmp_path: Path, value: str) -> None:
+    cache = CallCache(tmp_path)
+    cache.put_json("calls", "key", {"value": "here"})
+    path = cache.path_of("calls", "key")
+    path.write_text(path.read_text(encoding="ascii").replace('"here"', value), encoding="ascii")
+    assert cache.get_json("calls", "key") is None
+    assert not path.exists()

@@ -157,3 +157,8 @@ def test_a_cut_reply_is_repaired_where_the_caller_asks_for_it(text: str, shown: 
     chat = ScriptedChat([Rule(text, finish_reason="length")])
     with pytest.raises(UnusableReplyError, match="length: the reply was cut"):
         ask_json(chat, REQUEST, SCHEMA, repair=False, repair_cut=True)
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "[" * 300 + "]" * 300, '{"a":' * 200 + "1" + "}" * 200])
+def test_what_cannot_be_written_again_is_no_object(value: str) -> None:
+    assert find_json_objects(f'{{"a": {value}}} {{"b": 1e300}}') == [{"b": 1e300}]

@@ -19,10 +19,11 @@ from pydantic import ValidationError
 
 from lmev2.models.cache import CallCache
 from lmev2.models.factory import make_chat
-from lmev2.models.openai_backend import OpenAIChat, OpenAIEmbedder, is_closed, split_thinking
+from lmev2.models.openai_backend import OpenAIChat, OpenAIEmbedder, is_closed, parse_completion, parse_embeddings
 from lmev2.models.openai_endpoint import read_access
-from lmev2.models.retry import RetryPolicy
+from lmev2.models.retry import PassingFault, RetryPolicy
 from lmev2.models.settings import ChatSettings, EmbedderSettings
+from lmev2.models.thinking import split_thinking
 from lmev2.models.types import ChatRequest, ImagePart, Message, ModelCallError, ModelSetupError, Sampling, TextPart
 from lmev2.models.wordllama_backend import package_folder
 
@@ -120,6 +121,8 @@ def test_all_settings_reach_the_endpoint(server: ScheduledServer, monkeypatch: p
     assert server.requests[1]["response_format"] == {"type": "json_object"}
     chat(json_mode="none").complete(request)
     assert "response_format" not in server.requests[2]
+    chat(json_mode="object_schema").complete(request)
+    assert server.requests[3]["response_format"] == {"type": "json_object", "schema": schema}
 
 
 def test_strict_mode_only_for_closed_schemas() -> None:
@@ -427,3 +430,32 @@ def test_a_wrong_dimension_is_a_fault_of_the_settings(server: ScheduledServer) -
 def test_an_embedder_needs_its_tokenizer() -> None:
     with pytest.raises(ValidationError, match="tokenizer"):
         EmbedderSettings(backend="openai", model="e", endpoint="T")
+
+
+@pytest.mark.parametrize("tokens", ["many", [], {}, True, -1, 1.5, float("inf"), float("nan"), 10**400])
+def test_tokens_that_are_no_number_are_a_fault(tokens: Any) -> None:
+    answer = {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": tokens}}
+    with pytest.raises(PassingFault, match=r"usage\.prompt_tokens"):
+        parse_completion(answer, "m", False)
+
+
+def test_names_and_parts_that_are_no_text_are_left_out() -> None:
+    deep: Any = []
+    for _ in range(2_000):
+        deep = [deep]
+    choice = {"message": {"content": [{"text": None}, {"text": "a"}, {"text": deep}]}, "finish_reason": deep}
+    fields = parse_completion({"choices": [choice], "model": deep, "usage": {"prompt_tokens": 3.0}}, "m", False)
+    assert (fields["text"], fields["finish_reason"], fields["model"], fields["prompt_tokens"]) == (
+        "a",
+        "unknown",
+        "m",
+        3,
+    )
+
+
+def test_embeddings_too_large_for_their_squares_keep_their_direction() -> None:
+    vectors = parse_embeddings({"data": [{"index": 0, "embedding": [3e30, 4e30]}]}, 1)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, [[0.6, 0.8]], rtol=1e-6)
+    with pytest.raises(PassingFault, match="embeddings"):
+        parse_embeddings({"data": [{"index": 0, "embedding": [10**400, 1]}]}, 1)

@@ -24,6 +24,7 @@ def default(project: Path) -> Any:
 
 def make_plan(project: Path, **changes: Any) -> Plan:
     raw = default(project)
+    raw["judges"] = {"second": raw["models"]["judge"]}
     for key, value in changes.items():
         raw[key] = {**raw[key], **value} if isinstance(value, dict) else value
     return Plan(load_config(raw), project)
@@ -36,12 +37,16 @@ def with_model(project: Path, role: str, **values: Any) -> Plan:
 
 def with_controller(project: Path, **values: Any) -> dict[str, Any]:
     """Models whose controller is the default judge's model."""
-    judge = {name: value for name, value in default(project)["models"]["judge"].items() if name != "label_attempts"}
+    judge = {
+        name: value
+        for name, value in default(project)["models"]["judge"].items()
+        if name not in ("label_attempts", "repeats")
+    }
     return {"controller": {**judge, **values}}
 
 
 WILDCARDS = {"shard": "0of2", "qshard": "0of1", "pool": "raw_state", "method": "rag_slice", "tier": "small"}
-WILDCARDS |= {"reader": "reader", "context": "oracle_slices_notes"}
+WILDCARDS |= {"reader": "reader", "context": "oracle_slices_notes", "judge": "second"}
 METHOD = WILDCARDS["method"]
 
 
@@ -90,7 +95,10 @@ def test_a_setting_reaches_only_the_rules_that_it_can_change(project: Path) -> N
     assert changed(base, make_plan(project, cache="elsewhere")) == set()
     elsewhere, fewer = make_plan(project, cache="elsewhere"), make_plan(project, run={"questions": 12})
     assert base.spec("collect_scores") == elsewhere.spec("collect_scores") != fewer.spec("collect_scores")
-    assert changed(base, make_plan(project, errors={"allow": 3})) == {"query_memory", "read_answers", "score_answers"}
+    asked = {"query_memory", "read_answers", "score_answers", "judge_again"}
+    assert changed(base, make_plan(project, errors={"allow": 3})) == asked
+    judges = {"second": {**default(project)["models"]["judge"], "sampling": {"temperature": 1.0}}}
+    assert changed(base, make_plan(project, judges=judges)) == {"judge_again"}
     assert changed(base, with_model(project, "embedder", batch_size=3)) == set()
 
 
@@ -214,7 +222,7 @@ def test_a_controller_reaches_goals_only_where_it_rewrites_them(project: Path) -
 def test_failures_let_through_belong_to_the_memory_that_a_model_writes(project: Path) -> None:
     models = with_controller(project)
     base, allowing = make_plan(project, models=models), make_plan(project, models=models, errors={"allow": 3})
-    assert changed(base, allowing) == MEMORY | {"query_memory", "read_answers", "score_answers"}
+    assert changed(base, allowing) == MEMORY | {"query_memory", "read_answers", "score_answers", "judge_again"}
 
 
 def test_roles_of_a_rule_depend_on_the_method_for_queries_only(project: Path) -> None:
@@ -232,6 +240,7 @@ def test_roles_of_a_rule_depend_on_the_method_for_queries_only(project: Path) ->
         "embed_pool": ["embedder"],
         "read_answers": ["reader"],
         "score_answers": ["judge"],
+        "judge_again": ["reader"],  # whom it is given
         "read_pilot_answers": ["reader"],
         "answer_oracle_files": ["agent"],
         "score_pilot_answers": ["judge"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,3 +239,12 @@ def test_compared_things_get_a_query_each(question: str, sides: list[str], rest:
 def test_other_questions_get_one_query(question: str) -> None:
     assert compared_sides(question) == ([], question)
     assert written(question).raw_state == (question,)
+
+
+@pytest.mark.parametrize(
+    "piece", ["compare ", "between ", "comparing two ", "both page ", "and ", "vs ", "compare a and "]
+)
+def test_long_questions_are_taken_apart_at_once(piece: str) -> None:
+    start = time.process_time()
+    compared_sides(clean_question(piece * (8_000 // len(piece))))
+    assert time.process_time() - start < 3

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmev2.report.html.excerpt import Marker
+from lmev2.report.html.excerpt import _CHOICE, Marker
 from lmev2.scoring.scorers import gold_phrases, gold_supported, norm_phrase_set_match
 from lmev2.scoring.spec import parse_eval_function
 
@@ -120,3 +121,11 @@ def test_many_marked_lines_do_not_push_out_the_budget() -> None:
     found = Marker(QUESTION, "pier 12", PHRASES, BUDGET).excerpt(text)
     assert sum(len(line.text) + 1 for line in found.lines if line.mark != "gap") <= BUDGET
     assert found.left_out > 100_000
+
+
+@pytest.mark.parametrize("question", ["\n" * 40_000, "A." + " " * 40_000])
+def test_choices_in_much_white_space_take_no_long(question: str) -> None:
+    start = time.process_time()
+    assert _CHOICE.findall(question) == []
+    assert time.process_time() - start < 1
+    assert _CHOICE.findall("\n\nA. one \n\n (B) two") == [("A", "one"), ("B", "two")]

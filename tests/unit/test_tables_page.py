@@ -27,7 +27,7 @@ def test_the_page_is_the_databases_schema(page: str, database: Path) -> None:
     for section in page.split("\n### ")[1:]:
         head = re.match(r"(table|view) `(\w+)`\n", section)
         assert head, section[:40]
-        cells = re.findall(r"^\| `(\w+)` \| (\w+) \| \S.* \|$", section, re.MULTILINE)
+        cells = re.findall(r"^\| `(\w+)` \| ([\w\[\]]+) \| \S.* \|$", section, re.MULTILINE)
         assert len(cells) == section.count("\n| `"), f"a row of {head[2]} lacks its type or meaning"
         described[head[1], head[2]] = cells
     with duckdb.connect(str(database), read_only=True) as connection:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmev2.tree import Tree, clean, decode_literal
+from lmev2.tree import _REQUIRED_SUFFIX, Tree, clean, decode_literal
 
 FORM = """\
 RootWebArea 'New ticket | Desk', focused, url='http://h/a,b'
@@ -167,3 +167,16 @@ def test_a_large_tree_parses_in_a_fraction_of_a_second() -> None:
     start = time.process_time()
     Tree(text)
     assert len(text) > 200_000 and time.process_time() - start < 0.5
+
+
+def test_brackets_that_never_close_take_no_long() -> None:
+    node = Tree("[1] button 'x'" + ", a=(" * 60_000).nodes[0]
+    start = time.process_time()
+    assert node.properties == {"a": "("}
+    assert time.process_time() - start < 1
+
+
+def test_a_required_mark_behind_much_white_space_is_taken_off_at_once() -> None:
+    start = time.process_time()
+    assert _REQUIRED_SUFFIX.sub("", " " * 60_000 + "x (required) ") == " " * 60_000 + "x"
+    assert time.process_time() - start < 1

@@ -142,7 +142,8 @@ def finished_runs(project: Path, folder: Path) -> Iterator[Runs]:
     whole, then again, and at last without results but with the call cache."""
     root, overlay, script = make_data(folder / "data"), overlay_of(folder), Script()
     pipeline = make_pipeline(project, folder, overlay)
-    with ChatServer(script) as server:
+    models = [{"id": f"test-{name}"} for name in overlay["models"]]
+    with ChatServer(script, models) as server:
         endpoints = [overlay["models"][name]["endpoint"] for name in overlay["models"]]
         pipeline.env.update({f"{name}_BASE_URL": server.url for name in endpoints})
         pipeline.env.update({f"{name}_API_KEY": API_KEY for name in endpoints})

@@ -25,6 +25,7 @@ from llm_runs import (
     FULL,
     METHODS,
     NO_EVENT,
+    POOLS,
     QUESTIONS,
     RERANK,
     RUNS,
@@ -56,6 +57,7 @@ from llm_script import (
 from pydantic import BaseModel
 from unit.dataroot import SCORERS, make_id
 
+from lmev2.cli import main
 from lmev2.memory.query_model import QueryReply
 from lmev2.memory.rerank import RerankReply
 from lmev2.models.openai_backend import data_url
@@ -401,3 +403,37 @@ def test_the_tables_are_complete(runs: Runs) -> None:
     for row in rows:
         latencies = [one["latency_s"] for one in runs.contexts[row["method"]]]
         assert float(row["latency_s"]) == pytest.approx(sum(latencies) / len(latencies), abs=0.001)
+
+
+# What was planned
+
+
+def test_the_plan_counts_what_is_asked(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    """Calls of each stage are those of the run, repairs and repeats left out; prompts are about as long."""
+    assert main(["plan", "--configfile", str(runs.pipeline.overlay), "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    planned = {stage["stage"]: stage for stage in plan["stages"]}
+    first = {
+        "Notes": firsts(runs.calls("note")),
+        "Events": firsts(runs.calls("event")),
+        "Query generation": firsts(runs.calls("query")),
+    }
+    for name, calls in first.items():
+        assert planned[name]["calls"] == len(calls)
+        chars = sum(sum(map(len, call.texts)) for call in calls.values())
+        images = sum(len(call.images) for call in calls.values())
+        texts = planned[name]["prompt_tokens"] - 66 * images  # what the smallest image costs
+        assert 0.5 < texts / (chars / plan["chars_per_token"]["controller"]["prose"]) < 2, name
+    answers = {json.dumps([number_of(row), row["items"]]) for rows in runs.contexts.values() for row in rows}
+    # No more than one per question and row: equal contexts, replies and texts are asked about once.
+    assert len(answers) <= planned["Reader"]["calls"] == len(METHODS) * QUESTIONS
+    judged = {call.prompt for call in runs.calls("judge")}
+    assert planned["Judge"]["calls"] == len(METHODS) * len(judged)
+    blocks = sum(blocks_of(row) for row in runs.contexts[RERANK])
+    assert blocks <= planned["Reranking"]["calls"] == 4 * QUESTIONS
+    texts = {text for call in runs.calls("embedding") for text in call.body["input"]}
+    embedded = planned["Embedding of pools"]["parts"]
+    slices = [text for text in texts if text.startswith("State ")]
+    assert embedded["raw_state"]["calls"] == len(slices) == RUNS * STATES
+    for pool in POOLS:
+        assert embedded[pool]["calls"] == len(runs.pools[pool])

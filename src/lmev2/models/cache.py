@@ -7,6 +7,7 @@ are never stored: only a finished value is put.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import json
@@ -15,17 +16,21 @@ import math
 import os
 import re
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from lmev2.files import StorageError
+from lmev2.models.call_lock import locked
 from lmev2.models.types import ChatReply, ChatRequest, ImagePart, Message
 
 logger = logging.getLogger(__name__)
 
 _FORMAT = 1
 _CHAT = "chat"
+_NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM)
 _SHOWN_CHARS = 240  # of a long string in a file's readable description
 _temporary_number = itertools.count()
 
@@ -77,6 +82,8 @@ class CallCache:
     Safe with many threads and processes: a file appears complete under its name or not at all. A file that cannot be
     read, or that belongs to another key, is named in a warning, moved aside (``….bad-…``) and treated as absent.
 
+    Once a file could not be written, no further call is let through, since its reply could not be kept either.
+
     Attributes:
         hits, misses, writes: what this object has seen, over all namespaces.
     """
@@ -88,6 +95,7 @@ class CallCache:
         self.writes = 0
         self._guard = threading.Lock()
         self._key_locks: dict[str, tuple[threading.Lock, int]] = {}
+        self._failed: StorageError | None = None
 
     def get(self, identity: Mapping[str, Any], request: ChatRequest) -> ChatReply | None:
         """The stored reply to a chat request, with ``replayed`` set and its times as first measured; None if absent."""
@@ -119,7 +127,7 @@ class CallCache:
 
         Raises:
             TypeError, ValueError: key or value has no canonical JSON, or the namespace is not a plain name.
-            OSError: the file cannot be written.
+            StorageError: the file cannot be written; says what to do.
         """
         path, digest = self._locate(namespace, key)
         content = {
@@ -130,21 +138,31 @@ class CallCache:
             "value_sha256": sha256_text(canonical_json(value)),
             "value": dict(value),
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(content, indent=1, allow_nan=False).encode("ascii"))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps(content, indent=1, allow_nan=False).encode("ascii"))
+        except OSError as error:
+            self._failed = self._cannot_keep(error)
+            raise self._failed from error
         with self._guard:
             self.writes += 1
 
     @contextmanager
     def only_one(self, namespace: str, key: Any) -> Iterator[None]:
-        """Let one thread of this process at a time work on a key, so that equal requests make one call."""
-        _, digest = self._locate(namespace, key)
+        """Let one thread of this process at a time work on a key, so that equal requests make one call.
+
+        Raises:
+            StorageError: the value is not there, and a file could not be written before.
+        """
+        path, digest = self._locate(namespace, key)
         name = f"{namespace}/{digest}"
         with self._guard:
             lock, users = self._key_locks.get(name, (threading.Lock(), 0))
             self._key_locks[name] = (lock, users + 1)
         try:
             with lock:
+                if self._failed is not None and not path.exists():
+                    raise self._failed
                 yield
         finally:
             with self._guard:
@@ -156,8 +174,16 @@ class CallCache:
 
     @contextmanager
     def only_one_call(self, identity: Mapping[str, Any], request: ChatRequest) -> Iterator[None]:
-        """:meth:`only_one` for a chat request."""
-        with self.only_one(_CHAT, request_key(identity, request)):
+        """:meth:`only_one` for a chat request, and one process at a time, so that jobs side by side share the call too.
+
+        A call whose reply is stored waits for nobody.
+        """
+        key = request_key(identity, request)
+        path = self.path_of(_CHAT, key)
+        with (
+            self.only_one(_CHAT, key),
+            nullcontext() if path.exists() else locked(path.with_name(f".{path.stem}.lock")),
+        ):
             yield
 
     def counts(self) -> str:
@@ -167,6 +193,18 @@ class CallCache:
     def path_of(self, namespace: str, key: Any) -> Path:
         """Where the value of a key stands or would stand."""
         return self._locate(namespace, key)[0]
+
+    def _cannot_keep(self, error: OSError) -> StorageError:
+        remedy = (
+            "see that the folder can be written to, or set `cache` to another folder"
+            if error.errno in _NO_ACCESS
+            else "make room on its disk, or set `cache` to another folder after copying this one"
+        )
+        return StorageError(
+            error.errno,
+            f"cannot write to the call cache {self.folder} ({os.strerror(error.errno or 0)}); no further call is made, "
+            f"since its reply would be lost. {remedy[0].upper()}{remedy[1:]}, and run again: finished calls are kept",
+        )
 
     def _locate(self, namespace: str, key: Any) -> tuple[Path, str]:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", namespace):
@@ -191,12 +229,16 @@ class CallCache:
             os.replace(path, aside)
         except FileNotFoundError:  # another process was faster
             return
+        except OSError as error:
+            logger.warning("cache file %s is unusable (%s) and cannot be moved aside (%s)", path, fault, error)
+            return
         logger.warning("cache file %s is unusable (%s); moved to %s, the call is repeated", path, fault, aside.name)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that its name never shows part of the content, also after a crash of the machine."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}-{next(_temporary_number)}.tmp")
+    # Random, because processes of other machines, whose numbers may be equal, may share the folder.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(content)
@@ -221,14 +263,18 @@ def _fault(raw: bytes, namespace: str, digest: str) -> str | dict[str, Any]:
     """The value that a cache file holds, or what is wrong with the file."""
     try:
         content = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"not JSON: {error}"
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         return f"not a cache file of format {_FORMAT}"
     if content.get("namespace") != namespace or content.get("key_sha256") != digest:
         return "it belongs to another key"
     value = content.get("value")
-    if not isinstance(value, dict) or content.get("value_sha256") != sha256_text(canonical_json(value)):
+    try:
+        found = sha256_text(canonical_json(value))
+    except (ValueError, RecursionError) as error:  # numbers that are none, or nested beyond measure
+        return f"its value has no canonical form: {error}"
+    if not isinstance(value, dict) or content.get("value_sha256") != found:
         return "its value does not match its checksum"
     return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any, Literal
@@ -17,6 +18,7 @@ Schema = dict[str, Any] | type[pydantic.BaseModel]
 
 _STARTS = re.compile(r'\{\s*["}]')  # a brace in prose seldom looks like this
 _SHOWN_CHARS = 300
+_DEEPEST = 100  # lists and objects in each other; what is nested deeper can be read, but not written again
 _NOTHING = "(no answer)"
 
 _REPAIR = """Your last reply could not be used: {fault}.
@@ -40,12 +42,14 @@ class UnusableReplyError(ModelCallError):
 def find_json_objects(text: str) -> list[dict[str, Any]]:
     """The outermost JSON objects in a text, in order; prose and code fences around them are skipped.
 
-    An object that is broken (cut off, a trailing comma, a repeated key, NaN) is skipped whole: nothing inside it is
-    taken for an answer.
+    An object that is broken (cut off, a trailing comma, a repeated key, NaN) or nested too deeply is skipped whole:
+    nothing inside it is taken for an answer.
     """
     found: list[dict[str, Any]] = []
     # Not strict: a line break inside a string is no doubt about what is meant, and constrained models do write them.
-    decoder = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant, strict=False)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_distinct, parse_constant=_no_constant, parse_float=_finite, strict=False
+    )
     position = 0
     while (start := _STARTS.search(text, position)) is not None:
         try:
@@ -53,7 +57,8 @@ def find_json_objects(text: str) -> list[dict[str, Any]]:
         except (ValueError, RecursionError):
             position = _end_of_braces(text, start.start())
         else:
-            found.append(value)
+            if not _is_too_deep(value):
+                found.append(value)
     return found
 
 
@@ -168,6 +173,27 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("a key stands twice in one object")
+    return value
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text:.40} is too large")
     return value
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import mimetypes
-import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,10 +17,9 @@ from lmev2.models.openai_endpoint import Endpoint
 from lmev2.models.retry import PassingFault, RetryPolicy
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.models.text import cut_middle, encode_prefix, well_formed
+from lmev2.models.thinking import split_thinking
 from lmev2.models.tokens import JsonTokenizer, TokenizerCounter, load_tokenizer
 from lmev2.models.types import ChatReply, ChatRequest, ImagePart, Message, ModelSetupError, TokenCounter
-
-_THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 
 
 class OpenAIChat:
@@ -38,7 +36,7 @@ class OpenAIChat:
             self.served_name,
             settings.timeout_s,
             settings.concurrency,
-            policy or RetryPolicy(retries=settings.retries),
+            policy or RetryPolicy.of(settings.retries, settings.retry_wait_s),
         )
 
     def identity(self) -> dict[str, Any]:
@@ -58,7 +56,7 @@ class OpenAIChat:
                 completion limit is returned, with finish reason ``length``.
             ModelSetupError: address or key is missing, or an image goes to a model without images.
         """
-        body = self._body(request)
+        body = self.request_body(request)
         reply, wall_s = self._endpoint.post(
             "/chat/completions", body, lambda answer: parse_completion(answer, self.model, bool(request.thinking))
         )
@@ -78,7 +76,12 @@ class OpenAIChat:
         images = self.settings.image_tokens if self.supports_images else None
         return TokenizerCounter(load_tokenizer(self.settings.tokenizer), images)
 
-    def _body(self, request: ChatRequest) -> dict[str, Any]:
+    def request_body(self, request: ChatRequest) -> dict[str, Any]:
+        """What is posted for a request.
+
+        Raises:
+            ModelSetupError: the request has a grammar, or an image goes to a model without images.
+        """
         if request.grammar is not None:
             raise ModelSetupError(
                 f"a request with a grammar went to {self.model!r}: only backend llama_cpp takes one "
@@ -124,6 +127,8 @@ class OpenAIChat:
             return None
         if self.settings.json_mode == "object":
             return {"type": "json_object"}
+        if self.settings.json_mode == "object_schema":  # no part of the original API
+            return {"type": "json_object", "schema": schema}
         content = {"name": "reply", "schema": schema, "strict": is_closed(schema)}
         return {"type": "json_schema", "json_schema": content}
 
@@ -142,7 +147,7 @@ class OpenAIEmbedder:
             self.served_name,
             settings.timeout_s,
             settings.concurrency,
-            policy or RetryPolicy(retries=settings.retries),
+            policy or RetryPolicy.of(settings.retries, settings.retry_wait_s),
         )
 
     def identity(self) -> dict[str, Any]:
@@ -183,8 +188,12 @@ class OpenAIEmbedder:
         offsets = encode_prefix(text, self.settings.max_tokens, self._tokenizer.offsets)
         return text if len(offsets) <= self.settings.max_tokens else text[: offsets[self.settings.max_tokens - 1][1]]
 
+    def request_body(self, texts: list[str]) -> dict[str, Any]:
+        """What is posted for texts, which must be cut already."""
+        return {"model": self.served_name, "input": texts, "encoding_format": "float"}
+
     def _embed(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        body = {"model": self.served_name, "input": texts, "encoding_format": "float"}
+        body = self.request_body(texts)
         vectors, _ = self._endpoint.post("/embeddings", body, lambda answer: parse_embeddings(answer, len(texts)))
         if vectors.shape[1] != self.dimension:
             raise ModelSetupError(
@@ -198,20 +207,20 @@ def parse_completion(answer: dict[str, Any], model: str, thinking: bool) -> dict
     """The fields of a :class:`ChatReply`, but for its time, from a completion object.
 
     Raises:
-        PassingFault: no choices, no message, or no text although the reply was not cut.
+        PassingFault: no choices, no message, no text although the reply was not cut, or tokens without a number.
     """
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise PassingFault("malformed_reply", "the reply has no choices")
-    message, finish_reason = choices[0].get("message"), str(choices[0].get("finish_reason") or "unknown")
+        raise PassingFault("malformed_reply", "the reply has no choices", name="no choices")
+    message, finish_reason = choices[0].get("message"), _text_or(choices[0].get("finish_reason"), "unknown")
     if not isinstance(message, dict):
-        raise PassingFault("malformed_reply", "the reply's choice has no message")
+        raise PassingFault("malformed_reply", "the reply's choice has no message", name="no message")
     content = _joined(message.get("content"))
     if content is None:
         content = _joined(message.get("refusal"))
     if content is None:
         if finish_reason != "length":  # a reply that was cut while the model was still thinking has no text
-            raise PassingFault("malformed_reply", "the reply's message has no content")
+            raise PassingFault("malformed_reply", "the reply's message has no content", name="no content")
         content = ""
     apart = _joined(message.get("reasoning_content")) or _joined(message.get("reasoning")) or ""
     inside, text = split_thinking(content, thinking and not apart)
@@ -220,26 +229,11 @@ def parse_completion(answer: dict[str, Any], model: str, thinking: bool) -> dict
     return {
         "text": text,
         "finish_reason": finish_reason,
-        "prompt_tokens": int(usage.get("prompt_tokens") or 0),
-        "completion_tokens": int(usage.get("completion_tokens") or 0),
-        "model": str(answer.get("model") or model),
+        "prompt_tokens": _count(usage, "prompt_tokens"),
+        "completion_tokens": _count(usage, "completion_tokens"),
+        "model": _text_or(answer.get("model"), model),
         "thinking": apart + inside,
     }
-
-
-def split_thinking(content: str, opened: bool) -> tuple[str, str]:
-    """Split a reply's content into a leading thinking block, verbatim with its tags, and the answer behind it.
-
-    Args:
-        opened: the chat template opened the block in the prompt, so that the content may start inside it.
-
-    An unclosed block is all thinking: the answer is empty.
-    """
-    leading = re.match(r"\s*<think>", content)
-    if leading is None and not (opened and _THINK_CLOSE in content and _THINK_OPEN not in content):
-        return "", content
-    head, mark, tail = content.partition(_THINK_CLOSE)
-    return head + mark, tail.lstrip("\n")
 
 
 def parse_embeddings(answer: dict[str, Any], count: int) -> npt.NDArray[np.float32]:
@@ -250,22 +244,22 @@ def parse_embeddings(answer: dict[str, Any], count: int) -> npt.NDArray[np.float
     """
     data = answer.get("data")
     if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
-        raise PassingFault("malformed_reply", "the reply has no list of embeddings")
+        raise _bad_embeddings("the reply has no list of embeddings")
     indices = [item.get("index") for item in data]
     if sorted(indices, key=str) != sorted(range(count), key=str):
-        raise PassingFault("malformed_reply", f"expected embeddings 0 to {count - 1}, the reply has {indices[:8]}")
+        raise _bad_embeddings(f"expected embeddings 0 to {count - 1}, the reply has {indices[:8]!s:.200}")
     try:
         vectors = np.array(
             [item["embedding"] for item in sorted(data, key=lambda item: int(item["index"]))], np.float32
         )
-    except (KeyError, TypeError, ValueError):
-        raise PassingFault("malformed_reply", "the reply's embeddings are not lists of numbers of one length") from None
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise _bad_embeddings("the reply's embeddings are not lists of numbers of one length") from None
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
-        raise PassingFault("malformed_reply", "the reply's embeddings are not finite vectors")
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        raise _bad_embeddings("the reply's embeddings are not finite vectors")
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)  # squares may be too large for 32 bits
     if not (norms > 0).all():
-        raise PassingFault("malformed_reply", "the reply holds a zero vector")
-    normalised: npt.NDArray[np.float32] = vectors / norms
+        raise _bad_embeddings("the reply holds a zero vector")
+    normalised: npt.NDArray[np.float32] = (vectors / norms).astype(np.float32)
     return normalised
 
 
@@ -290,10 +284,30 @@ def is_closed(schema: Any) -> bool:
     return all(is_closed(item) for item in schema.values())
 
 
+def _text_or(value: object, otherwise: str) -> str:
+    return well_formed(value) if isinstance(value, str) and value else otherwise  # it is written into rows
+
+
+def _count(usage: dict[str, Any], name: str) -> int:
+    """A number of tokens; 0 where the endpoint does not tell it."""
+    value = usage.get(name)
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53 or value != int(value):
+        detail = f"the reply's usage.{name} is no number of tokens: {value!r:.80}"
+        raise PassingFault("malformed_reply", detail, name="bad usage")
+    return int(value)
+
+
+def _bad_embeddings(detail: str) -> PassingFault:
+    return PassingFault("malformed_reply", detail, name="bad embeddings")
+
+
 def _joined(content: object) -> str | None:
     """The text of a message field: a string, or a list of text parts; None if it has none."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "".join(text for text in texts if isinstance(text, str))
     return None

@@ -6,6 +6,7 @@ variables, never their values.
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import os
 import re
@@ -13,23 +14,30 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import httpx2
 import openai
 
+from lmev2.models.bounded_client import BoundedClient, ReplyTooLongError
+from lmev2.models.fault_counts import FAULTS
 from lmev2.models.retry import PASSING_STATUS, PassingFault, RetryPolicy, call_with_retry, parse_retry_after
+from lmev2.models.text import well_formed
 from lmev2.models.types import ModelCallError, ModelSetupError
 
 Parsed = TypeVar("Parsed")
 
 _CONNECT_TIMEOUT_S = 30.0
 _QUOTED_CHARS = 500  # of an endpoint's error message
+_MOST_REPLY_BYTES = 256 * 2**20  # more than the embeddings of the largest batches
+_SHORTEST_QUERY_SECRET = 8  # characters; what stands after the address's question mark may be a key
 _OVERFLOW = re.compile(
     r"context_length_exceeded|maximum context length|context window|max_model_len|prompt is too long"
     r"|exceed_context_size",
     re.IGNORECASE,
 )
+
+_NO_JSON = object()
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,8 @@ def read_access(endpoint: str, environment: Mapping[str, str] = os.environ) -> A
     A server on this machine needs no key.
 
     Raises:
-        ModelSetupError: a variable is missing or the address is no http(s) URL; names the variable.
+        ModelSetupError: a variable is missing, the address is no http(s) URL, or the key fits into no header; names the
+            variable.
     """
     url_name, key_name = f"{endpoint}_BASE_URL", f"{endpoint}_API_KEY"
     base_url = environment.get(url_name, "").strip()
@@ -74,7 +83,28 @@ def read_access(endpoint: str, environment: Mapping[str, str] = os.environ) -> A
             f"the environment variable {key_name} is not set; the address in {url_name} is not this machine, so a key "
             "is expected (set it to 'none' if the server takes none)"
         )
+    if not (key.isascii() and key.isprintable()):
+        raise ModelSetupError(
+            f"the environment variable {key_name} holds characters that no request can carry; a key is printable ASCII"
+        )
     return Access(base_url, key or "none", host if port is None else f"{host}:{port}", loopback)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What came of one request that may fail.
+
+    Attributes:
+        status: of the HTTP reply; None if there was none.
+        body: the reply's JSON object, where it is one and the status is 200.
+        said: the server's words, or what kept them from coming; without key and address.
+        retry_after_s: seconds that the server asks to wait, or None.
+    """
+
+    status: int | None
+    body: dict[str, Any] | None
+    said: str
+    retry_after_s: float | None = None
 
 
 class Endpoint:
@@ -113,39 +143,81 @@ class Endpoint:
 
         return call_with_retry(attempt, self.policy, self._slots)
 
+    def look(self, path: str, body: Mapping[str, Any] | None = None, at_root: bool = False) -> Look:
+        """Ask once, without retries, and take whatever comes; a POST where there is a body, else a GET.
+
+        Args:
+            at_root: the path starts at the server's root, not below the ``/v1`` of its API.
+
+        Raises:
+            ModelSetupError: address or key is missing.
+        """
+        client, access = self._open()
+        url = f"{access.base_url.rstrip('/').removesuffix('/v1')}{path}" if at_root else path
+        try:
+            if body is None:
+                response = client.get(url, cast_to=httpx2.Response)
+            else:
+                response = client.post(url, cast_to=httpx2.Response, body=dict(body))
+        except openai.APIStatusError as error:
+            said = _without_host(_mask(_message(error.body) or error.message, access), access)
+            return Look(error.status_code, None, said, _retry_after(error.response.headers))
+        except openai.APITimeoutError:
+            return Look(None, None, f"no reply within {self.timeout_s:g} s")
+        except openai.OpenAIError as error:
+            return Look(None, None, f"no connection ({type(error.__cause__ or error).__name__})")
+        reply = _json_of(response)
+        if not isinstance(reply, dict):
+            return Look(response.status_code, None, "a reply that is no JSON object")
+        if reply.get("error"):
+            return Look(response.status_code, None, _without_host(_mask(_message(reply["error"]), access), access))
+        return Look(response.status_code, reply, "")
+
     def _post_once(self, client: openai.OpenAI, access: Access, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         try:
             response = client.post(path, cast_to=httpx2.Response, body=dict(body))
         except openai.APIStatusError as error:
             raise self._status_fault(error, access) from None
         except openai.APITimeoutError:
-            raise PassingFault("api_error", f"no reply from endpoint {self.name} within {self.timeout_s:g} s") from None
+            detail = f"no reply from endpoint {self.name} within {self.timeout_s:g} s"
+            raise PassingFault("api_error", detail, name="time-out") from None
         except openai.APIConnectionError as error:
-            reason = type(error.__cause__).__name__ if error.__cause__ else "connection error"
-            raise PassingFault("api_error", f"no connection to endpoint {self.name} ({reason})") from None
+            raise self._connection_fault(error.__cause__) from None
         except openai.OpenAIError as error:
+            FAULTS.add("failed", "api_error")
             raise ModelCallError("api_error", _mask(f"{type(error).__name__}: {error}", access)) from None
-        try:
-            reply = response.json()
-        except ValueError:
-            raise PassingFault("malformed_reply", f"endpoint {self.name} replied with no JSON") from None
+        reply = _json_of(response)
         if not isinstance(reply, dict):
-            raise PassingFault(
-                "malformed_reply", f"endpoint {self.name} replied with a JSON {type(reply).__name__}, not an object"
-            )
+            what = "no JSON" if reply is _NO_JSON else f"a JSON {type(reply).__name__}, not an object"
+            raise PassingFault("malformed_reply", f"endpoint {self.name} replied with {what}", name="no JSON")
         if reply.get("error"):
-            raise PassingFault("malformed_reply", f"endpoint {self.name}: {_mask(_message(reply['error']), access)}")
+            detail = f"endpoint {self.name}: {_mask(_message(reply['error']), access)}"
+            raise PassingFault("malformed_reply", detail, name="error in reply")
         return reply
+
+    def _connection_fault(self, cause: BaseException | None) -> PassingFault:
+        if isinstance(cause, ReplyTooLongError):
+            return PassingFault("malformed_reply", f"endpoint {self.name} replied with {cause}", name="reply too long")
+        reason = type(cause).__name__ if cause else "connection error"
+        name = "no connection" if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) else "connection lost"
+        return PassingFault("api_error", f"no connection to endpoint {self.name} ({reason})", name=name)
 
     def _status_fault(self, error: openai.APIStatusError, access: Access) -> Exception:
         said = _mask(_message(error.body) or error.message, access)
         status = error.status_code
         detail = f"endpoint {self.name} answered {status} for model {self.served_name!r}: {said}"
         if status == 429 and error.code == "insufficient_quota":
+            FAULTS.add("failed", "quota")
             return ModelCallError("api_error", f"{detail} (the account has no quota left; asking again cannot help)")
         if status in PASSING_STATUS or status >= 500:
-            return PassingFault("api_error", detail, _retry_after(error.response.headers))
-        if status in (401, 403):
+            return PassingFault("api_error", detail, _retry_after(error.response.headers), str(status))
+        FAULTS.add("failed", str(status))
+        if 300 <= status < 400:
+            detail += (
+                f" (a redirect is not followed, so that prompts and key reach no other host; if it is meant, set "
+                f"{self.name}_BASE_URL to where it leads)"
+            )
+        elif status in (401, 403):
             detail += f" (check the key in the environment variable {self.name}_API_KEY)"
         elif status == 404:
             detail += f" (check `served_name`, now {self.served_name!r}, and the path in {self.name}_BASE_URL)"
@@ -163,7 +235,7 @@ class Endpoint:
                     timeout=timeout,
                     max_retries=0,  # retried here, where the time of an attempt is known
                     # a proxy of the environment cannot reach a server on this machine
-                    http_client=openai.DefaultHttpx2Client(timeout=timeout, trust_env=not access.loopback),
+                    http_client=BoundedClient(timeout, self.timeout_s, _MOST_REPLY_BYTES, not access.loopback),
                 )
                 # The client reads these from variables that belong to another service than this endpoint, perhaps.
                 client.organization = client.project = client.admin_api_key = None
@@ -186,10 +258,47 @@ def _message(body: object) -> str:
     return "" if body is None else str(body)
 
 
+def _json_of(response: httpx2.Response) -> Any:
+    """The value that a reply's body is; :data:`_NO_JSON` for none, and for one that is nested beyond measure."""
+    try:
+        return response.json()
+    except (ValueError, RecursionError):
+        return _NO_JSON
+
+
+def without_secrets(text: str, access: Access) -> str:
+    """What an endpoint said, fit for a row, without what lets one in."""
+    text = well_formed(text)
+    for secret, name in sorted(_secrets(access).items(), key=lambda pair: -len(pair[0])):
+        text = text.replace(secret, name)
+    return text
+
+
 def _mask(text: str, access: Access) -> str:
-    if access.api_key != "none":
-        text = text.replace(access.api_key, "[key]")
+    text = without_secrets(text, access)
     return text if len(text) <= _QUOTED_CHARS else text[:_QUOTED_CHARS] + "…"
+
+
+def _secrets(access: Access) -> dict[str, str]:
+    """What must not be quoted, in the forms that a server or a proxy's error page may echo, and what to say instead."""
+    parts = urlsplit(access.base_url)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    secrets = {user: "[user]", parts.username or "": "[user]"}
+    secrets |= dict.fromkeys((password, parts.password or ""), "[password]")
+    if user or password:  # sent as a header
+        secrets[base64.b64encode(f"{user}:{password}".encode()).decode("ascii")] = "[user and password]"
+    values = [value for _, value in parse_qsl(parts.query) if len(value) >= _SHORTEST_QUERY_SECRET]
+    secrets |= dict.fromkeys([*values, *map(quote, values)], "[query]")
+    if access.api_key != "none":
+        key = access.api_key
+        secrets |= dict.fromkeys((key, quote(key), quote(key, safe=""), key.replace("/", r"\/")), "[key]")
+    return {secret: name for secret, name in secrets.items() if secret}
+
+
+def _without_host(text: str, access: Access) -> str:
+    for name in (access.host, urlsplit(access.base_url).hostname):
+        text = text.replace(name, "[host]") if name else text
+    return text
 
 
 def _is_loopback(host: str) -> bool:

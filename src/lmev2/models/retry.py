@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import tenacity
 
+from lmev2.models.fault_counts import FAULTS
 from lmev2.models.stopwatch import account
 from lmev2.models.types import ErrorKind, ModelCallError
 
@@ -33,13 +34,15 @@ class PassingFault(Exception):
         kind: the error kind if no attempt succeeds.
         detail: what happened, without headers or keys.
         retry_after_s: seconds that the server asks to wait, or None.
+        name: a word or two for the count of faults in a job's log.
     """
 
-    def __init__(self, kind: ErrorKind, detail: str, retry_after_s: float | None = None):
+    def __init__(self, kind: ErrorKind, detail: str, retry_after_s: float | None = None, name: str | None = None):
         super().__init__(detail)
         self.kind: ErrorKind = kind
         self.detail = detail
         self.retry_after_s = retry_after_s
+        self.name = name or kind
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class RetryPolicy:
     jitter_s: float = 1.0
     longest_retry_after_s: float = 600.0
     sleep: Callable[[float], None] = time.sleep
+
+    @classmethod
+    def of(cls, retries: int, wait_s: float) -> RetryPolicy:
+        """A policy by a role's ``retries`` and ``retry_wait_s``, which bounds the random part too."""
+        return cls(retries=retries, first_wait_s=wait_s, jitter_s=wait_s)
 
     def wait_s(self, attempt: int, retry_after_s: float | None) -> float:
         """Seconds to wait after the attempt of this number (from 1) failed."""
@@ -90,6 +98,11 @@ def call_with_retry(
             value = attempt()
             return value, time.perf_counter() - start
 
+    def count(state: tenacity.RetryCallState) -> None:
+        fault = state.outcome.exception() if state.outcome is not None else None
+        if isinstance(fault, PassingFault):
+            FAULTS.add("retried", fault.name)
+
     def wait(state: tenacity.RetryCallState) -> float:
         fault = state.outcome.exception() if state.outcome is not None else None
         return policy.wait_s(state.attempt_number, fault.retry_after_s if isinstance(fault, PassingFault) else None)
@@ -99,6 +112,7 @@ def call_with_retry(
         wait=wait,
         retry=tenacity.retry_if_exception_type(PassingFault),
         sleep=policy.sleep,
+        before_sleep=count,
         reraise=True,
     )
     started = time.perf_counter()
@@ -107,6 +121,7 @@ def call_with_retry(
         value, seconds = retrying(timed)
         return value, seconds
     except PassingFault as fault:
+        FAULTS.add("failed", fault.name)
         tries = policy.retries + 1
         detail = f"{fault.detail} (after {tries} attempt{'s' if tries > 1 else ''})"
         raise ModelCallError(fault.kind, detail) from None
@@ -124,7 +139,7 @@ def parse_retry_after(value: str | None, now: datetime | None = None) -> float |
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, TypeError, IndexError, OverflowError):  # a date that is none, or beyond any calendar
             return None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)

@@ -26,6 +26,7 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.text import Text
 
 from lmev2.files import replacing
+from lmev2.tables.opening import open_database
 
 _log = logging.getLogger("lmev2")
 
@@ -133,7 +134,7 @@ def write_figure(rows: Sequence[Row], draw: Callable[[Sequence[Row]], Figure], p
 
 def fetch(database: Path, query: str) -> list[Row]:
     """Rows of a query over a database file, see :func:`fetch_rows`."""
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with open_database(database) as connection:
         return fetch_rows(connection, query)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import duckdb
 
+from lmev2.rows import check_readable
 from lmev2.tables.export import TableFiles, run_query, write_table
 from lmev2.tables.layout import Block, Cell, Column, Layout
 
@@ -54,6 +55,7 @@ def open_data(data: Mapping[str, Path]) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     try:
         for view, path in data.items():
+            check_readable(path)
             connection.read_parquet(str(path)).create_view(view)
     except BaseException:
         connection.close()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lmev2.files import replacing
 from lmev2.pools.entry import CUT_TREES
-from lmev2.rows import AGENT_RUN, check_readable
+from lmev2.rows import AGENT_RUN, ANSWER, CONTEXT, POOL_ENTRY, QUESTION, SCORE, check_readable
 from lmev2.tables.statistics import fill_statistics
 
 
@@ -52,8 +52,15 @@ def collect(
         imports: a summary of each imported run, as :func:`lmev2.interchange.select.select_import` returns it.
         agent_runs: Parquet files of what coding agents did.
     """
-    for path in (questions, *pools, *agent_runs, *(path for paths in rows.values() for path in paths)):
-        check_readable(path)
+    contracts = {"contexts": CONTEXT, "answers": ANSWER, "scores": SCORE}
+    check_readable(questions, QUESTION)
+    for schema, paths in (
+        (POOL_ENTRY, pools),
+        (AGENT_RUN, agent_runs),
+        *((contracts[stage], paths) for stage, paths in rows.items()),
+    ):
+        for path in paths:
+            check_readable(path, schema)
     with replacing(target) as temporary, duckdb.connect(str(temporary)) as database:
         _fill(database, spec, questions, rows, sources)
         _count_origins(database, pools)

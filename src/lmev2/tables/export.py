@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import duckdb
 
+from lmev2.csv_cells import csv_cell
 from lmev2.files import replacing
 from lmev2.tables.latex import latex_table
 from lmev2.tables.layout import Layout, layout_markdown, plain_layout
 from lmev2.tables.notes import NOTES, run_notes
+from lmev2.tables.opening import open_database
 
 
 class TableFiles(NamedTuple):
@@ -44,7 +46,7 @@ def export_table(database: Path, query: str, files: TableFiles, title: str, note
     Args:
         notes: names of notes of this table, see :data:`lmev2.tables.notes.NOTES`.
     """
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with open_database(database) as connection:
         result = run_query(connection, query)
         texts = [text for name in notes for text in NOTES[name](connection)] + run_notes(connection)
         labels = dict(connection.execute("SELECT method, label FROM methods").fetchall())
@@ -68,7 +70,7 @@ def write_table(files: TableFiles, header: Sequence[str], rows: Sequence[Sequenc
     with replacing(files.csv) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
-        writer.writerows([["" if value is None else value for value in row] for row in rows])
+        writer.writerows([[csv_cell(value) for value in row] for row in rows])
     texts = {files.markdown: layout_markdown(layout), files.latex: latex_table(layout, files.latex.stem)}
     for path, text in texts.items():
         with replacing(path) as temporary:

@@ -7,12 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lmev2.visible import visible
+
 # What Markdown, GitHub's included, would read as markup: anywhere in a text, at its start and at its end.
 _MARKUP: Final = re.compile(
-    r"[\\`*\[\]$]|<(?=[a-z/!?])|~(?=.*~)|(?<![a-z0-9])_|_(?![a-z0-9])|&(?=#?\w+;)", re.IGNORECASE
+    r"[\\`*\[\]$]|<(?=[a-z/!?])|~(?=[^~\n]*~)|(?<![a-z0-9])_|_(?![a-z0-9])|&(?=#?\w+;)"
+    # Addresses, of which GitHub makes links by itself.
+    r"|(?<=http):(?=//)|(?<=https):(?=//)|(?<=ftp):(?=//)|(?<=mailto):|(?<=xmpp):|(?<=www)\.|@(?=[a-z0-9])",
+    re.IGNORECASE,
 )
 _START: Final = re.compile(r"^(?=[-+>#=])|^(\d+)(?=[.)](?: |$))")
-_END: Final = re.compile(r"(?=#+$)")
+_END: Final = re.compile(r"(?=#{1,99}$)")
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ def layout_markdown(layout: Layout) -> str:
 
 def markdown_text(text: str) -> str:
     """A text on one line that Markdown shows as it stands, within a paragraph; for ``|`` see :func:`markdown_table`."""
-    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
+    return _MARKUP.sub(r"\\\g<0>", visible(" ".join(text.split())))
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[bool] | None = None) -> str:

@@ -16,6 +16,7 @@ from lmev2.metrics import OFFICIAL_COUNTS
 from lmev2.tables.export import TableFiles, run_query, write_table
 from lmev2.tables.layout import plain_layout
 from lmev2.tables.notes import run_notes
+from lmev2.tables.opening import open_database
 from lmev2.tables.paper import FLAGS, INCONSISTENT, LAST_DIGIT, PublishedCell, published_cells
 
 # Models of the paper's protocol, by role.
@@ -49,7 +50,7 @@ def export_paper_check(
         table2, table6: the paper's tables as rows.
     """
     cells = published_cells(table2, table6)
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with open_database(database) as connection:
         connection.register("published", _arrow(cells))
         result = run_query(connection, query)
         notes = [*_protocol_notes(connection, {row["method"] for row in table2}), _counted(cells), _MEANINGS]

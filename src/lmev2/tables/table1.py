@@ -11,6 +11,7 @@ import duckdb
 
 from lmev2.data.schema import ABSTENTION_SUFFIX
 from lmev2.metrics import TABLE_CATEGORIES, category_of
+from lmev2.rows import check_readable
 from lmev2.tables.export import TableFiles, run_query, write_table
 from lmev2.tables.layout import Block, Cell, Column, Layout
 
@@ -62,6 +63,8 @@ def export_table1(
     """
     with duckdb.connect() as connection:
         for view, paths in data.items():
+            for path in paths:
+                check_readable(path)
             connection.read_parquet([str(path) for path in paths]).create_view(view)
         tiers = run_query(connection, query).records()
         types = [kind for (kind,) in connection.execute("SELECT DISTINCT question_type FROM questions").fetchall()]

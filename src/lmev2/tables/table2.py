@@ -13,6 +13,7 @@ from lmev2.metrics import TABLE_CATEGORIES
 from lmev2.tables.export import Result, TableFiles, run_query, write_table
 from lmev2.tables.layout import Block, Cell, Column, Layout, bold_best
 from lmev2.tables.notes import RULE_AGENT, bootstrap_note, run_notes
+from lmev2.tables.opening import open_database
 
 _ACCURACIES = ("overall", *TABLE_CATEGORIES)
 # Families in the order of the blocks; others follow as they come.
@@ -29,7 +30,7 @@ def export_table2(database: Path, query: str, files: TableFiles, title: str) -> 
         query: must give ``method``, ``label``, ``tier``, the accuracies, ``latency_s``, ``significant`` (column names
             joined by ``;``), ``questions``, ``errors`` and ``error_kinds``.
     """
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with open_database(database) as connection:
         result = run_query(connection, query)
         layout = _layout(connection, result, title)
     write_table(files, result.header, result.rows, layout)

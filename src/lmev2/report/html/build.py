@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -25,10 +24,11 @@ from lmev2.report.html.run import Run
 from lmev2.report.html.site import PAGES, Site
 from lmev2.report.html.spool import Spool
 from lmev2.report.html.tables import Figure, figure, read_table
-from lmev2.rows import EVIDENCE, read_rows
+from lmev2.rows import EVIDENCE, read_rows, reading
 from lmev2.scoring.score import group_evidence
 from lmev2.scoring.scorers import gold_phrases
 from lmev2.scoring.spec import parse_eval_function
+from lmev2.tables.opening import open_database
 
 _QUESTION_IMAGE_WIDTH: Final = 960
 _AT_ONCE: Final = 8  # questions whose replies are in memory
@@ -72,7 +72,7 @@ def build_report(index: Path, sources: Sources, threads: int, report: Report) ->
     shutil.rmtree(working, ignore_errors=True)
     working.mkdir()
     try:
-        with duckdb.connect(str(sources.database), read_only=True) as database:
+        with open_database(sources.database) as database:
             first = _Builder(working, Run(database), sources, report).build(threads)
         shutil.rmtree(target, ignore_errors=True)
         os.replace(working, target)
@@ -177,7 +177,7 @@ def _screenshots(states: Path, hops: Mapping[str, Hops]) -> dict[tuple[str, int]
 
 def _state_screenshots(states: Path, names: set[str]) -> Iterator[tuple[tuple[str, int], str | None]]:
     if names:
-        with pq.ParquetFile(states) as file:
+        with reading(states), pq.ParquetFile(states) as file:
             for batch in file.iter_batches(columns=["trajectory_id", "state_index", "screenshot"]):
                 table = batch.filter(pc.is_in(batch["trajectory_id"], pc.cast(sorted(names), "string")))
                 for row in table.to_pylist():

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lmev2.rows import CONTEXT, RowError
+from lmev2.rows import CONTEXT, check_readable, reading
 
 
 def stream_contexts(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
@@ -25,12 +24,7 @@ def stream_contexts(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            names = file.schema_arrow.names
-            if set(names) != set(CONTEXT.names):
-                raise RowError(f"{path}: found columns {sorted(names)}, expected {sorted(CONTEXT.names)}")
-            for batch in file.iter_batches(batch_size=1, use_threads=False):
-                yield from batch.to_pylist()
-    except pa.ArrowInvalid as error:
-        raise RowError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from error
+    check_readable(path, CONTEXT)
+    with reading(path), pq.ParquetFile(path, pre_buffer=False) as file:
+        for batch in file.iter_batches(batch_size=1, use_threads=False):
+            yield from batch.to_pylist()

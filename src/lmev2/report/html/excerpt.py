@@ -13,7 +13,7 @@ from itertools import accumulate, chain
 from typing import Final, Literal
 
 from lmev2.memory.focus_query import analyse
-from lmev2.scoring.scorers import gold_phrases, norm_phrase_set_match
+from lmev2.scoring.scorers import gold_phrases, norm_phrase_set_match, replace_marks
 from lmev2.scoring.spec import ScorerSpec, parse_eval_function
 
 Mark = Literal["", "gold", "near", "gap"]
@@ -25,12 +25,8 @@ _MOST_GOLD: Final = 12  # marked lines of an excerpt that was cut
 _MOST_NEAR: Final = 8
 _COMMON: Final = 40  # a word on more lines than this says little about any of them
 _NEAR_SHARE: Final = 0.5  # of the best line's score, that a line needs to be marked
-_CHOICE: Final = re.compile(r"^\s*\(?([A-Z])[.):]\s+(.*\S)", re.MULTILINE)
+_CHOICE: Final = re.compile(r"^[^\S\n]*\(?([A-Z])[.):]\s+(\S(?:.*\S)?)", re.MULTILINE)
 _QUERY: Final = "Query: "
-_SPACES: Final = str.maketrans("-_,;", "    ")
-_HYPHENS: Final = str.maketrans("-_", "  ")
-_ASCII_MARKS: Final = {code: None for code in range(128) if re.match(r"[^\w\s]", chr(code))}
-_OTHER_MARKS: Final = re.compile(r"[^\w\s\x00-\x7f]")
 
 
 @dataclass(frozen=True)
@@ -136,12 +132,7 @@ def _weights(question: str, gold: str, spec: ScorerSpec) -> list[tuple[str, floa
 
 def _squash(text: str, spec: ScorerSpec) -> str:
     """The text normalised as the scorer does, but for white space, so that its lines stay."""
-    if spec.lower:
-        text = text.lower()
-    if spec.strip_punct:
-        text = text.translate(_SPACES if spec.normalize_hyphen else str.maketrans(",;", "  "))
-        return _OTHER_MARKS.sub("", text.translate(_ASCII_MARKS))
-    return text.translate(_HYPHENS) if spec.normalize_hyphen else text
+    return replace_marks(text.lower() if spec.lower else text, spec)
 
 
 def _line_starts(text: str) -> list[int]:

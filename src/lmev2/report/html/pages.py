@@ -12,6 +12,7 @@ from lmev2.report.html.run import OUTCOMES, Cell, Key, Row, Run
 from lmev2.report.html.site import Site, cut, script_text
 from lmev2.report.html.tables import Figure, Table
 from lmev2.scoring.spec import parse_eval_function
+from lmev2.visible import visible
 
 Labels = Callable[[str], Sequence[Sequence[Shown]]]
 
@@ -161,12 +162,12 @@ def script_data(run: Run) -> dict[str, Any]:
     """What the scripts need: per method and tier one letter a question, in the order of the lists.
 
     Outcomes are the first letters of :data:`OUTCOMES`; evidence covered and gold supported are ``1``, ``0`` or ``-``;
-    latencies are whole milliseconds, null without one.
+    latencies are whole milliseconds, null without one. Texts are as pages show them.
     """
     return {
         "cells": [_cell_data(run, cell) for cell in run.cells],
         "questions": [
-            [row["question_id"], row["page"], row["domain"], row["question_type"], row["category"]]
+            [visible(row[name]) for name in ("question_id", "page", "domain", "question_type", "category")]
             for row in run.questions
         ],
     }
@@ -178,7 +179,7 @@ def _cell_data(run: Run, cell: Cell) -> dict[str, Any]:
         "anchor": cell.anchor,
         "covered": "".join(_flag(row, "evidence_covered") for row in rows),
         "gold": "".join(_flag(row, "gold_supported") for row in rows),
-        "label": cell.label,
+        "label": visible(cell.label),
         "ms": [None if row is None or row["latency_s"] is None else round(1000 * row["latency_s"]) for row in rows],
         "outcome": "".join("-" if row is None else row["outcome"][0] for row in rows),
     }

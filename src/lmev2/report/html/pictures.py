@@ -75,7 +75,7 @@ class Pictures:
             with Image.open(io.BytesIO(content)) as image:
                 size = image.size
         except _FAULTS as error:
-            _log.warning("no picture of %.200s: %.300s", path, error)
+            _log.warning("no picture of %.200r: %.300s", str(path), error)
             return None
         shown = min(width, size[0])
         picture = Picture(
@@ -94,7 +94,7 @@ class Pictures:
                 with Image.open(io.BytesIO(content)) as image:
                     small = image.convert("RGB").resize(size, Image.Resampling.BILINEAR)
             except _FAULTS as error:  # begins like a picture, but is damaged further on
-                _log.warning("unreadable picture %.200s: %.300s", path, error)
+                _log.warning("unreadable picture %.200r: %.300s", str(path), error)
                 small = Image.new("RGB", size, "#dddddd")
                 ImageDraw.Draw(small).text((8, 8), "unreadable picture", fill="#000000")
             small.save(self._folder / picture.name, "WEBP", quality=_QUALITY, method=0)

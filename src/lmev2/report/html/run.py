@@ -211,8 +211,8 @@ class Run:
         rows = self._rows(
             """
             SELECT question_id, method, tier, a.reply, a.parsed, a.finish_reason, a.wall_s, a.prompt_tokens,
-                   a.completion_tokens, a.model, a.images_left_out, s.scorer, s.judge_label, s.judge_reason,
-                   s.error_detail, x.query_origin, x.rerank_origin, x.replayed
+                   a.completion_tokens, a.model, a.images_left_out, s.scorer, s.judge_label, s.judge_labels,
+                   s.judge_reason, s.error_detail, x.query_origin, x.rerank_origin, x.replayed
             FROM answers a JOIN scores s USING (question_id, method, tier)
             JOIN contexts x USING (question_id, method, tier)
             WHERE list_contains(?, question_id)

@@ -13,12 +13,13 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from lmev2.visible import visible
+
 TEMPLATES: Final = Path(__file__).resolve().parents[1] / "templates"
 ASSETS: Final = ("report.css", "report.js")
 PAGES: Final = "pages"
 
 _SAFE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _NOTHING: Final = "–"
 
 
@@ -89,12 +90,10 @@ class Site:
 
 
 def _finalize(value: Any) -> Any:
-    """What is shown of a value: a dash for none, and no control characters."""
+    """What is shown of a value: a dash for none, and no characters that act."""
     if value is None:
         return _NOTHING
-    if isinstance(value, str) and not isinstance(value, Markup) and _CONTROL.search(value):
-        return _CONTROL.sub("\ufffd", value)
-    return value
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _share(value: float | None) -> str:
