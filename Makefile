@@ -14,6 +14,7 @@ endif
 
 CORES ?= all
 PYTEST_ARGS ?=
+WORKERS ?= auto
 SIZE ?= small
 OUT ?=
 # Any Python from 3.11.4 to 3.12 that really starts (a version manager's shim may exist without one behind it).
@@ -93,8 +94,11 @@ format: dev-env  ## rewrite the code in the project's format
 	@$(BIN)/ruff format $(SOURCES)
 	@$(BIN)/snakefmt Snakefile rules
 
+# Modules run side by side, the long ones first; what computes with a model on all cores runs after them, one by one.
 test: lint  ## lint and the whole test suite
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not live and not alone" \
+		$(PYTEST_ARGS) tests/workflow tests/rules tests/fuzz tests/unit
+	@$(BIN)/python -m pytest -m "alone and not live" $(PYTEST_ARGS)
 
 MINUTES ?= 60
 fuzz: dev-env  ## fuzz what reads outside input for MINUTES minutes (docs/reliability.md); findings -> .tools/fuzz
@@ -121,6 +125,12 @@ codex:  ## the Codex CLI for agent `codex` -> .tools/codex (needs npm; 180 MB)
 	@mkdir -p .tools/codex && cp envs/codex/package.json envs/codex/package-lock.json .tools/codex
 	@npm ci --prefix .tools/codex --ignore-scripts --no-audit --no-fund
 	@.tools/codex/node_modules/.bin/codex --version
+
+LOCKS := uv build requirements requirements-dev requirements-gpu requirements-slurm requirements-fuzz requirements-audit
+audit: dev-env  ## known vulnerabilities of every pinned package (needs the network)
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv-audit
+	@VIRTUAL_ENV=$(CURDIR)/.venv-audit $(BIN)/uv pip install --quiet --no-deps --require-hashes -r envs/requirements-audit.lock
+	@.venv-audit/bin/pip-audit --strict --disable-pip $(LOCKS:%=-r envs/%.lock)
 
 minibench-env: $(BIN)/uv  ## the environment that records the shipped data root
 	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv-minibench

@@ -58,6 +58,7 @@ def main() -> None:
     compile_lock(ENVS / "uv.lock", "envs/uv.in")
     compile_lock(ENVS / "build.lock", "envs/build.in")
     compile_lock(ENVS / "requirements-fuzz.lock", "envs/fuzz.in")
+    compile_lock(ENVS / "requirements-audit.lock", "envs/audit.in")
     (ENVS / "lmev2.yaml").write_text(conda_environment(project), encoding="utf-8")
 
 

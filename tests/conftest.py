@@ -6,9 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 PROJECT = Path(__file__).resolve().parents[1]
 SHARED_DATA = PROJECT.parent / "shared" / "data"
+
+# How long an example takes says more about what else the machine does than about the code; fuzz tests bound it themselves.
+settings.register_profile("undisturbed", deadline=None)
+settings.load_profile("undisturbed")
 
 # Processes that tests start import the library as the tests do.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PROJECT / "src"), os.environ.get("PYTHONPATH")]))

