@@ -1,8 +1,8 @@
 """Every role at a real server: the whole pipeline over a small part of the shipped data, with llama-cpp-python's server.
 
 The server has the shipped small model, which writes notes, events, queries, answers and verdicts, and once more for
-embeddings. What it writes is worth little; that every request and reply passes through is the test. Takes a minute on
-two idle cores, most of it spent by the model.
+embeddings. What it writes is worth little; that every request and reply passes through is the test. Takes 150 s of CPU time,
+a third of it the model's.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from pipeline import Pipeline, make_pipeline
 from lmev2.models.gguf import requantize, resolve_file
 from lmev2.rows import ANSWER, CONTEXT, POOL_ENTRY, read_rows
 from lmev2.shards import shard_names
+
+pytestmark = pytest.mark.alone
 
 METHODS = ("no_retrieval", "agentrunbook_r")
 RUNS = ("shop-02", "shop-10")
