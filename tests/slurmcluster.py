@@ -46,7 +46,7 @@ SchedulerType=sched/builtin
 SchedulerParameters=batch_sched_delay=0
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
-MinJobAge=300
+MinJobAge=86400
 NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 CPUs={cores} RealMemory={memory_mb} State=UNKNOWN
 PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP
 """
