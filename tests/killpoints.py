@@ -26,7 +26,8 @@ from pipeline import Pipeline, merged, overlay_for
 SEED = 20
 DIMENSION = 16
 CONCURRENCY = 2
-# Two jobs at once, each with so many requests, or one batch of so many texts, under way.
+# Two jobs at once, each with so many requests under way; a job that embeds has as many, each with so many texts, and
+# keeps their vectors when all have come.
 MOST_IN_FLIGHT = 2 * CONCURRENCY
 RAG, AGENT = "agentrunbook_r", "agentrunbook_c"
 SHARD = "0of1"
@@ -78,7 +79,7 @@ POINTS = (
     Point("collect_scores", "results/metrics.duckdb", longest_s=1.0),
     Point("export_table2", longest_s=1.0),
     Point("build_report", longest_s=2.0),
-    Point("write_provenance", longest_s=0.5),
+    Point("write_provenance", longest_s=0.1),
 )
 _SHORT = (3, 5, 8, 12, 16)
 SHORT_TABLES = [f"results/{name}.csv" for name in ("table2", "evidence", "origins", "latencies")]
@@ -135,6 +136,7 @@ def overlay_of(folder: Path, methods: list[str]) -> dict[str, Any]:
             "tokenizer": tokenizer,
             "dimension": DIMENSION,
             "batch_size": CONCURRENCY,
+            "concurrency": CONCURRENCY,
         },
     }
     return merged(overlay, {"run": {"methods": methods}, "preflight": False})

@@ -18,6 +18,7 @@ from chatserver import Answer, Call, ChatServer, bags_of_words, completion
 from faultserver import Fault, FaultSchedule, faults, redirected, with_object, with_status
 
 import lmev2.models.openai_endpoint as openai_endpoint
+from lmev2.failures import Failure, check_failures
 from lmev2.memory.base import MemoryContext, MemoryQuery
 from lmev2.memory.query import query_rows
 from lmev2.models.cache import CallCache
@@ -273,6 +274,17 @@ def test_counts_tell_what_became_of_each_fault(monkeypatch: pytest.MonkeyPatch) 
     assert FAULTS.line() == FaultCounts().line() == "none"
     assert call_with_retry(lambda: 3, RetryPolicy())[0] == 3
     assert FAULTS.line() == "none"
+
+
+def test_failures_that_are_let_through_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    failures = [Failure("a", "length", "cut"), Failure("b", "api_error", "503")]
+    check_failures(failures, 2, "read_answers/x", "rows with an error kind")
+    assert (
+        "read_answers/x: 2 rows failed (1 api_error, 1 length), let through as rows with an error kind" in caplog.text
+    )
+    caplog.clear()
+    check_failures([], 2, "read_answers/x", "rows with an error kind")
+    assert caplog.text == ""
 
 
 def test_the_schedule_deals_every_kind_and_tells_what_is_lost() -> None:

@@ -83,7 +83,7 @@ class Dump:
 '''
 LOOK = (
     "find . | sort; env; for file in $(find . -maxdepth 2 -type f); do echo == $file; head -c 3000 $file; done; "
-    "ls -la / /tmp ~ 2>&1"
+    "ls -a / /tmp ~ 2>&1"
 )
 
 
@@ -292,7 +292,7 @@ def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
         elif path.suffix == ".duckdb":
             with duckdb.connect(str(path), read_only=True) as database:
                 for (name,) in database.execute("SELECT table_name FROM information_schema.tables").fetchall():
-                    yield path, values(database.execute(f'SELECT * FROM "{name}"').to_arrow_table())
+                    yield path, values(database.sql(f'SELECT * FROM "{name}"').to_arrow_table())
 
 
 def values(table: pa.Table) -> bytes:
@@ -370,19 +370,18 @@ def test_an_agent_finds_its_own_question_and_trajectories_and_nothing_else(leaky
         for call in leaky.first
         if call.body.get("tools")
         for message in call.body["messages"]
-        if message["role"] == "tool" and message["content"].startswith(".\n")
+        if message["role"] == "tool" and message["content"].startswith("exit code 0\n.\n")
     ]
-    assert len({name for look in looks for name in cases([look])}) == QUESTIONS - 1  # one was refused
+    assert len({name for look in looks for name in cases([look])}) == QUESTIONS
     golds = [gold(number) for number in range(QUESTIONS)]
     for look in looks:
         assert len(cases([look])) == 1
-        files = set(re.findall(r"^\./([\w.]+)$", look, re.MULTILINE))
-        assert files <= {"trajectories", "question.json", "INSTRUCTION.md", "AGENTS.md", "question_image.png", *HELPERS}
+        assert set(re.findall(r"^\./([\w.]+)$", look, re.MULTILINE)) - {"question_image.png"} == SANDBOX
         marks = [*golds, *SPEC_MARKS, *TYPE_MARKS, *EVIDENCE_MARKS, *SECRETS, "LEAK_", str(leaky.pipeline.folder)]
         assert found(marks, [look]) == []
 
 
-HELPERS = ("inspect_trajectory.py", "memory_module_output.json")
+SANDBOX = {"INSTRUCTION.md", "question.json", "scripts", "trajectories"}
 
 
 def test_other_gold_answers_scorers_and_evidence_change_nothing_that_is_seen(leaky: LeakRun) -> None:
@@ -394,8 +393,8 @@ def test_other_gold_answers_scorers_and_evidence_change_nothing_that_is_seen(lea
 
 
 def steady(line: str) -> str:
-    """A line of the dump without what is random: workspaces and names of invocations."""
-    return re.sub(r"lmev2-plugin-\w+|[0-9a-f]{32}", "*", line)
+    """A line of the dump without what is random: workspaces, names of invocations, places in memory."""
+    return re.sub(r"lmev2-plugin-\w+|[0-9a-f]{32}|0x[0-9a-f]+", "*", line)
 
 
 # What is written
@@ -445,11 +444,11 @@ def test_a_planted_secret_is_found_in_every_kind_of_file(tmp_path: Path, secret:
         (tmp_path / f"base64_{shift}.txt").write_text(code, encoding="utf-8")
     with gzip.open(tmp_path / "packed.gz", "wt", encoding="utf-8") as file:
         file.write(secret)
-    table = pa.table({"text": [f"{secret} " * 50] * 50})
-    pq.write_table(table, tmp_path / "rows.parquet", compression="zstd")
+    given = pa.table({"text": [f"{secret} " * 50] * 50})
+    pq.write_table(given, tmp_path / "rows.parquet", compression="zstd")
     with duckdb.connect(str(tmp_path / "rows.duckdb")) as database:
-        database.execute("CREATE TABLE planted AS SELECT * FROM table")
-    lancedb.connect(tmp_path).create_table("index", table)
+        database.execute("CREATE TABLE planted AS SELECT * FROM given")
+    lancedb.connect(tmp_path).create_table("index", given)
     with suppress(OSError):
         (tmp_path / f"named {secret.replace('/', '_')}").mkdir()
     (tmp_path / "clean.txt").write_text("nothing", encoding="utf-8")
