@@ -269,6 +269,33 @@ def test_only_unknown_texts_are_embedded_each_once(tmp_path: Path) -> None:
     assert backend.sent[3:] == [["a"]]
 
 
+class MeetingEmbedder(CountingEmbedder):
+    """Answers the batches of one meeting when all of them are there; the one with `bad` fails before the others end."""
+
+    def __init__(self, parties: int) -> None:
+        super().__init__()
+        self.together, self.failed = threading.Barrier(parties), threading.Event()
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        self.together.wait(timeout=20)
+        if "bad" in texts:
+            self.failed.set()
+            raise ModelCallError("api_error", "no vectors today")
+        assert self.failed.wait(timeout=20)
+        return super().embed_documents(texts)
+
+
+def test_batches_beside_one_that_fails_are_kept(tmp_path: Path) -> None:
+    texts = ["a", "bb", "bad", "dddd", "eeeee", "ffffff"]
+    embedder = CachedEmbedder(MeetingEmbedder(3), CallCache(tmp_path), batch_size=2, concurrency=3)
+    with pytest.raises(ModelCallError, match="no vectors today"):
+        embedder.embed_documents(texts)
+    again = CountingEmbedder()
+    vectors = CachedEmbedder(again, CallCache(tmp_path), batch_size=2, concurrency=3).embed_documents(texts)
+    assert again.sent == [["bad", "dddd"]]
+    np.testing.assert_array_equal(vectors[:, 0], [1, 2, 3, 4, 5, 6])
+
+
 @pytest.mark.parametrize("value", ["NaN", "1e999", "[" * 400 + "]" * 400, "[" * 2_000 + "]" * 2_000])
 def test_a_file_whose_value_has_no_canonical_form_is_absent(tmp_path: Path, value: str) -> None:
     cache = CallCache(tmp_path)

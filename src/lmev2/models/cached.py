@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -65,12 +66,20 @@ class CachedChat:
 
 
 class CachedEmbedder:
-    """An embedding backend whose vectors are stored text by text; a killed job keeps every finished batch."""
+    """An embedding backend whose vectors are stored text by text.
 
-    def __init__(self, backend: EmbeddingBackend, cache: CallCache, batch_size: int):
+    A job that is killed, or of which a batch fails, keeps every finished batch, those beside the failed one included.
+
+    Args:
+        batch_size: texts of one call of the backend.
+        concurrency: calls at once.
+    """
+
+    def __init__(self, backend: EmbeddingBackend, cache: CallCache, batch_size: int, concurrency: int = 1):
         self.backend = backend
         self.cache = cache
         self.batch_size = batch_size
+        self.concurrency = concurrency
         self.model = backend.model
         self.dimension = backend.dimension
 
@@ -92,12 +101,27 @@ class CachedEmbedder:
             else:
                 vectors[row] = stored[0]
         unknown = list(missing)
-        for start in range(0, len(unknown), self.batch_size):
-            batch = unknown[start : start + self.batch_size]
-            for text, vector in zip(batch, self.backend.embed_documents(batch), strict=True):
-                self._store("document", text, vector, 0.0)
+        batches = [unknown[start : start + self.batch_size] for start in range(0, len(unknown), self.batch_size)]
+        for batch, made in zip(batches, self._embed(batches), strict=True):
+            for text, vector in zip(batch, made, strict=True):
                 vectors[missing[text]] = vector
         return vectors
+
+    def _embed(self, batches: Sequence[Sequence[str]]) -> Iterator[npt.NDArray[np.float32]]:
+        """Vectors of each batch, stored as soon as they are there."""
+
+        def embed(batch: Sequence[str]) -> npt.NDArray[np.float32]:
+            made = self.backend.embed_documents(batch)
+            for text, vector in zip(batch, made, strict=True):
+                self._store("document", text, vector, 0.0)
+            return made
+
+        if self.concurrency == 1:
+            yield from map(embed, batches)
+            return
+        with ThreadPoolExecutor(self.concurrency) as pool:
+            # At an error, map cancels what has not begun, and the pool waits for what has.
+            yield from pool.map(embed, batches)
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """Vector of shape (dimension,) for a query; a replayed one counts, in a measured time, for as long as it first

@@ -56,7 +56,7 @@ def make_embedder(settings: EmbedderSettings, cache: CallCache, threads: int) ->
         return CachedEmbedder(SentenceTransformersEmbedder(settings, cache, threads), cache, at_once)
     from lmev2.models.openai_backend import OpenAIEmbedder
 
-    return CachedEmbedder(OpenAIEmbedder(settings), cache, settings.batch_size * settings.concurrency)
+    return CachedEmbedder(OpenAIEmbedder(settings), cache, settings.batch_size, settings.concurrency)
 
 
 def make_counter(settings: ChatSettings, cache: CallCache) -> TokenCounter:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import mimetypes
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +133,7 @@ class OpenAIChat:
 
 
 class OpenAIEmbedder:
-    """Embeddings of an OpenAI-compatible endpoint; texts are cut here, with the model's own tokenizer."""
+    """Embeddings of an OpenAI-compatible endpoint, one request a call; texts are cut here, by the model's tokenizer."""
 
     def __init__(self, settings: EmbedderSettings, policy: RetryPolicy | None = None):
         self.settings = settings
@@ -166,12 +165,8 @@ class OpenAIEmbedder:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         cut = [self._cut(text) for text in texts]
         rows = [row for row, text in enumerate(cut) if text.strip()]
-        size = self.settings.batch_size
-        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
-        with ThreadPoolExecutor(self.settings.concurrency) as pool:
-            results = pool.map(lambda batch: self._embed([cut[row] for row in batch]), batches)
-            for batch, result in zip(batches, results, strict=True):
-                vectors[batch] = result
+        if rows:
+            vectors[rows] = self._embed([cut[row] for row in rows])
         return vectors
 
     def embed_query(self, text: str) -> npt.NDArray[np.float32]:
