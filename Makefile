@@ -34,7 +34,7 @@ UV := VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install $(if $(WHEELS),--offl
 SOURCES := src workflow/scripts tests benchmarks minibench
 TABLES := all
 
-.PHONY: help env dev-env gpu-env slurm-env wheels table2 test lint format rulegraph schema lock codex fuzz kill-test minibench-env minibench bench unlock clean
+.PHONY: audit help env dev-env gpu-env slurm-env wheels table2 test lint format rulegraph schema lock codex fuzz kill-test minibench-env minibench bench unlock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':|  ## ' '{printf "  make %-14s %s\n", $$1, $$3}'

@@ -26,9 +26,8 @@ from pipeline import Pipeline, merged, overlay_for
 SEED = 20
 DIMENSION = 16
 CONCURRENCY = 2
-# Two jobs at once, each with so many requests under way; a job that embeds has as many, each with so many texts, and
-# keeps their vectors when all have come.
-MOST_IN_FLIGHT = 2 * CONCURRENCY
+BATCH = 2  # texts in a request for vectors
+MOST_IN_FLIGHT = 2 * CONCURRENCY  # two jobs at once, each with so many requests under way
 RAG, AGENT = "agentrunbook_r", "agentrunbook_c"
 SHARD = "0of1"
 _KEYS = ("entry_id", "question_id", "method", "tier", "hop", "trajectory_id", "state_index", "judge")
@@ -135,7 +134,7 @@ def overlay_of(folder: Path, methods: list[str]) -> dict[str, Any]:
             "model": "m-embed",
             "tokenizer": tokenizer,
             "dimension": DIMENSION,
-            "batch_size": CONCURRENCY,
+            "batch_size": BATCH,
             "concurrency": CONCURRENCY,
         },
     }

@@ -1,7 +1,8 @@
 """LanceDB index of a pool: exact vector search within a haystack, and full-text search where entries have a text.
 
 Search is a full scan of the entries of the haystack's trajectories (no approximate index), which a bitmap of trajectory
-ids finds, so its result equals a brute-force cosine ranking. LanceDB computes distances in 32 bits and orders ties
+ids finds, so its result equals a brute-force cosine ranking. Entries without content have no direction: their vectors
+are zero and never found. LanceDB computes distances in 32 bits and orders ties
 arbitrarily; candidates are therefore scored again in 64 bits, with a margin wide enough to hold everything that could
 belong to the result, and ties are broken by haystack order, then by state.
 

@@ -120,7 +120,7 @@ _AGENTS = {
 _IN_PROCESS = ("llama_cpp", "sentence_transformers", "transformers")
 # Backends whose model may be a folder, and further endings of files in it that decide about answers.
 _FOLDERS = {"sentence_transformers": frozenset[str](), "transformers": CHAT_TEMPLATES}
-_FREE = ("wordllama", "scripted", "rules")
+FREE = ("wordllama", "scripted", "rules")
 
 # Settings of a model role that change how a call is made but not what comes back.
 CALL_MECHANICS = {
@@ -304,7 +304,7 @@ class Plan:
 
     def calls(self, rule: str, method: str | None = None, reader: str = "reader") -> int:
         """Share of the resource ``llm`` of a rule's job: 1 if it calls a model over a network or in this process."""
-        return int(any(self._backend(role) not in _FREE for role in self.roles(rule, method, reader)))
+        return int(any(self._backend(role) not in FREE for role in self.roles(rule, method, reader)))
 
     def code(self, rule: str, method: str | None = None, reader: str = "reader") -> str:
         """The ``code`` param of a rule's job; covers the backends of the models that it calls."""
@@ -324,9 +324,16 @@ class Plan:
         return int(self._backend("agent") not in ("openai",))
 
     def codes(self) -> dict[str, Any]:
-        """The ``code`` params of all rules by name, of ``query_memory`` by method."""
+        """The ``code`` params of all rules by name; of ``query_memory`` by method, of rules that ask one model after
+        the other by that model."""
         of_queries = {method: self.code("query_memory", method) for method in self.memory_methods()}
-        return {rule: self.code(rule) for rule in MODULES if rule != "query_memory"} | {"query_memory": of_queries}
+        asked = {
+            "judge_again": [judge_role(name) for name in self.config.judges],
+            "read_pilot_answers": self.config.pilots.asked(),
+        }
+        of_models = {rule: {name: self.code(rule, reader=name) for name in names} for rule, names in asked.items()}
+        plain = {rule: self.code(rule) for rule in MODULES if rule != "query_memory" and rule not in asked}
+        return {**plain, **of_models, "query_memory": of_queries}
 
     def agent_methods(self) -> list[str]:
         """Methods of the run that a coding agent answers."""

@@ -73,12 +73,15 @@ def _guess(
 
     Texts are long and counting is most of the work, so only the lesser part is counted once more: the items that fit,
     from the start, or those that do not, from the end. The sum is off where items meet, by less than
-    :data:`_SEAM_TOKENS` for each item counted.
+    :data:`_SEAM_TOKENS` and a mark for images for each item counted.
 
     Args:
         before: tokens of all items together, more than the budget.
     """
     from_start = before > 2 * budget
+    # A mark counted for each of neighbouring images stands there once.
+    marks = not images and any(item["type"] == "image" for item in items)
+    seam = _SEAM_TOKENS + (counter.count(IMAGE_LEFT_OUT + SEPARATOR) if marks else 0)
     kept, total = (0, 0) if from_start else (len(items), before)
     fits, too_many = 0, len(items)
     for counted in range(1, len(items) + 1):
@@ -86,7 +89,7 @@ def _guess(
         own = _count(_parts([item], images), counter) + counter.count(SEPARATOR)
         kept, total = (kept + 1, total + own) if from_start else (kept - 1, total - own)
         fits = kept if total <= budget else fits
-        if total - _SEAM_TOKENS * counted > budget:
+        if total - seam * counted > budget:
             too_many = min(too_many, kept)
         if (too_many == kept) if from_start else (fits == kept):
             break

@@ -22,6 +22,16 @@ class WordCounter:
         return 7
 
 
+class ByteCounter:
+    """A token a byte, as tokenizers without merges count."""
+
+    def count(self, text: str) -> int:
+        return len(text.encode())
+
+    def count_image(self, path: Path) -> int:
+        return 7
+
+
 def text(value: str) -> dict[str, str]:
     return {"type": "text", "value": value}
 
@@ -35,9 +45,12 @@ _ITEMS = st.lists(
 )
 
 
-@given(_ITEMS, st.integers(0, 60), st.booleans())
-def test_keeps_the_longest_fitting_prefix(items: list[dict[str, str]], budget: int, images: bool) -> None:
-    fitted = fit_context(items, WordCounter(), budget, images)
+@given(_ITEMS, st.integers(0, 120), st.booleans(), st.sampled_from([WordCounter(), ByteCounter()]))
+@settings(max_examples=400)
+def test_keeps_the_longest_fitting_prefix(
+    items: list[dict[str, str]], budget: int, images: bool, counter: WordCounter | ByteCounter
+) -> None:
+    fitted = fit_context(items, counter, budget, images)
 
     def seen(count: int) -> list[dict[str, str]]:
         """Of neighbouring images a text-only reader sees one mark."""
@@ -52,11 +65,11 @@ def test_keeps_the_longest_fitting_prefix(items: list[dict[str, str]], budget: i
         total, run = 0, []
         for item in seen(count):
             if images and item["type"] == "image":
-                total += 7 + (WordCounter().count(SEPARATOR.join(run) + SEPARATOR) if run else 0)
+                total += 7 + (counter.count(SEPARATOR.join(run) + SEPARATOR) if run else 0)
                 run = []
             else:
                 run.append(IMAGE_LEFT_OUT if item["type"] == "image" else item["value"])
-        return total + (WordCounter().count(SEPARATOR.join(run)) if run else 0)
+        return total + (counter.count(SEPARATOR.join(run)) if run else 0)
 
     assert fitted.tokens_before == tokens(len(items))
     assert fitted.tokens == tokens(fitted.kept) <= budget or fitted.kept == 0
@@ -67,6 +80,12 @@ def test_keeps_the_longest_fitting_prefix(items: list[dict[str, str]], budget: i
     if fitted.kept and not images:
         shown = [IMAGE_LEFT_OUT if item["type"] == "image" else item["value"] for item in seen(fitted.kept)]
         assert fitted.parts == (TextPart(SEPARATOR.join(shown)),)
+
+
+def test_neighbouring_images_cost_a_text_only_reader_one_mark() -> None:
+    images = [{"type": "image", "value": f"{number}.png"} for number in range(30)]
+    fitted = fit_context([text("a"), *images, text("b" * 30)], ByteCounter(), budget=25, images=False)
+    assert fitted.kept == 31
 
 
 class CountingCounter(WordCounter):
@@ -92,7 +111,8 @@ def test_long_contexts_are_cut_as_exactly_and_counted_about_twice(
     assert fitted.kept == max(kept for kept, own in enumerate(tokens) if own <= budget)
     assert (fitted.tokens, fitted.tokens_before) == (tokens[fitted.kept], tokens[-1])
     close = sum(abs(own - budget) <= 16 * len(values) for own in tokens)
-    assert counter.counted <= (2 + close) * len(SEPARATOR.join(values)) + 40 * len(values)
+    # Once whole; then, if less than half fits, that half and the item that no longer fits, and what is kept once more.
+    assert counter.counted <= (2.5 + close) * len(SEPARATOR.join(values)) + 40 * len(values)
 
 
 def test_an_empty_context_says_so() -> None:

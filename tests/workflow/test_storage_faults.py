@@ -148,7 +148,8 @@ def test_a_second_run_in_the_folder_is_refused_and_not_told_to_unlock(resumed: R
 
 
 def test_a_resumed_run_with_another_setting_mixes_no_rows(resumed: Resumed) -> None:
-    assert OLD in resumed.asked and resumed.asked.count(NEW) == QUESTIONS
+    # Equal questions are asked once, so that these are fewer than questions; those of the old reader are asked again.
+    assert 2 <= resumed.asked.count(OLD) < resumed.asked.count(NEW) <= QUESTIONS
     assert len(resumed.rows) == QUESTIONS == len({row["question_id"] for row in resumed.rows})
     assert {(row["reply"], row["parsed"]) for row in resumed.rows} == {(f"\\boxed{{{NEW}}}", NEW)}
 
@@ -158,15 +159,19 @@ def test_a_results_folder_that_cannot_be_written_to_is_named_before_any_job(resu
     pipeline = resumed.pipeline
     results = str(pipeline.results)
     command = pipeline.command("results/data/selected.parquet")
-    (pipeline.results / "data/selected.parquet").unlink()
-    done = subprocess.run(
-        ["bwrap", "--dev-bind", "/", "/", "--ro-bind", results, results, "--", *command],
-        env=pipeline.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=240,
-    )
+    selected = pipeline.results / "data/selected.parquet"
+    aside = selected.rename(selected.with_name("aside"))
+    try:
+        done = subprocess.run(
+            ["bwrap", "--dev-bind", "/", "/", "--ro-bind", results, results, "--", *command],
+            env=pipeline.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
+    finally:
+        aside.rename(selected)
     assert done.returncode != 0
     assert "results: the folder results cannot be written to" in done.stdout
     assert "localrule select_questions" not in done.stdout and "Selecting" not in done.stdout

@@ -353,7 +353,7 @@ class JudgeSettings(ChatSettings):
     """
 
     label_attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] = 3
-    repeats: Annotated[int, Field(ge=1)] = 1
+    repeats: Annotated[int, Field(ge=1, le=99)] = 1
 
     @model_validator(mode="after")
     def _can_judge(self) -> Self:

@@ -160,7 +160,8 @@ def judge_repeatedly(
 ) -> Decision:
     """Ask the judge for several verdicts, each a call of its own; the majority decides.
 
-    All are made even where the first ones already decide, since they are there to be compared. A repeat without a
+    All are made even where the first ones already decide, since they are there to be compared, unless so many failed
+    that no majority is left to be found. A repeat without a
     verdict stands for no label: it can leave an answer undecided, and never turns a majority.
 
     Raises:
