@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ import numpy as np
 from benchmarks.measure import Cost, measure_call
 from benchmarks.query_calls import CANDIDATES, FOUND_FILE, build, search_candidates, search_vectors, search_words
 from benchmarks.query_data import Asked, Case, name_of, queries_of, read_case, vectors_of, write_shards
+from lmev2.tables.layout import markdown_table
 
 _BUILD = ("entries", "dimension", "full text", "wall s", "CPU s", "peak MB", "disk MB")
 _SEARCH = (
@@ -103,9 +104,8 @@ def _cells(cost: Cost) -> list[str]:
     return [f"{cost.wall_s:.1f}", f"{cost.cpu_s:.1f}", f"{cost.peak_mb:,.0f}"]
 
 
-def _table(header: tuple[str, ...], lines: list[list[str]]) -> str:
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in [list(header), rule, *lines])
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return markdown_table(header, lines, [False, *[True] * (len(header) - 1)])
 
 
 def main() -> None:
@@ -126,8 +126,7 @@ def main() -> None:
             first, lines = run_case(folder, case)
             built.append(first)
             searched += lines
-    print(_table(_BUILD, built))
-    print(_table(_SEARCH, searched), end="")
+    print(_table(_BUILD, built), _table(_SEARCH, searched), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmev2.config import ConfigError, load_config, read_config
+from lmev2.config import JUDGE_ROLE, ConfigError, load_config, read_config
 from lmev2.data.errors import DataError
 from lmev2.progress import Progress, in_megabytes
 from lmev2.terminal import fields, plain, table, terminal_width, wrap
@@ -137,7 +137,12 @@ def _as_json(plan: Plan, found: Estimate) -> str:
         },
         "agent_hours_by_published_latency": found.agent_hours,
         "chars_per_token": {
-            name: {"prose": ratio.prose, "tree": ratio.tree, "measured": list(ratio.measured)}
+            name: {
+                "prose": ratio.prose,
+                "tree": ratio.tree,
+                "measured": list(ratio.measured),
+                "fault": ratio.fault or None,
+            }
             for name, ratio in found.ratios.items()
         },
         "assumptions": {
@@ -222,15 +227,22 @@ def _table(stages: Sequence[Stage], details: bool, width: int) -> str:
         if details and len(named) > 1:
             rows += [(f"  {plain(name)}", "", *_numbers(work), "", "") for name, work in named]
     sums = _sums(stages)
-    money = " + ".join(f"{_amount(value)} {currency}" for currency, value in sums.items()) or _UNKNOWN
+    money = " + ".join(f"{_amount(value)} {currency}" for currency, value in sums.items()) or _nothing(stages, "money")
     known = [stage for stage in stages if stage.hours() is not None and stage.settings.throughput.known()]
-    hours = _amount(sum(stage.hours() or 0.0 for stage in known)) if known else _UNKNOWN
-    rows.append(("Total", "", *_numbers(_total(stages)), hours, money))
+    hours = _amount(sum(stage.hours() or 0.0 for stage in known)) if known else _nothing(stages, "hours")
+    rows.append(
+        ("Total", "", *_numbers(_total(stages)), hours or _nothing(stages, "hours"), money or _nothing(stages, "money"))
+    )
     return table(_HEADER, rows, width, (2, 1, 0, 0, 0, 0, 0))
 
 
 def _numbers(work: Work) -> tuple[str, str, str]:
     return f"{round(work.calls):,}", compact(work.prompt), compact(work.completion)
+
+
+def _nothing(stages: Sequence[Stage], what: str) -> str:
+    """Where no stage has a number: unknown if that of any is."""
+    return _UNKNOWN if _unknown(stages, what) else "-"
 
 
 def _hours(stage: Stage) -> str:
@@ -261,10 +273,17 @@ def compact(number: float) -> str:
 def _remarks(found: Estimate, width: int) -> list[str]:
     lines = []
     for what, name in (("hours", "GPU hours"), ("money", "Money")):
-        unknown = _unknown(found.stages, what)
-        if unknown:
+        roles = dict.fromkeys(stage.role for stage in found.stages if getattr(stage, what)() is None)
+        if roles:
             key = "throughput" if what == "hours" else "price"
-            lines.append(f"{name}: unknown (?) without models.<role>.{key} of {', '.join(unknown)}; not in the total.")
+            keys = ", ".join(f"{_section(role)}.{key}" for role in roles)
+            lines.append(f"{name}: unknown (?) without {plain(keys)}; not in the total.")
+    for role, ratio in found.ratios.items():
+        if ratio.fault:
+            fault = plain(" ".join(ratio.fault.split()).rstrip("."))
+            lines.append(
+                f"{plain(_section(role))}: characters per token are assumed, for lack of a tokenizer: {fault}."
+            )
     shares = sorted(found.stages, key=lambda stage: -stage.work.prompt)[:2]
     total = _total(found.stages).prompt
     if total:
@@ -286,6 +305,15 @@ def _remarks(found: Estimate, width: int) -> list[str]:
             "question is asked at a time."
         )
     return ["\n".join(line for text in lines for line in wrap(text, width))] if lines else []
+
+
+def _section(role: str) -> str:
+    """Where the configuration has a role's settings."""
+    from lmev2.job_specs import ROLES
+
+    if role in ROLES:
+        return f"models.{role}"
+    return role if role.startswith(JUDGE_ROLE) else f"pilots.readers.{role}"
 
 
 def _roles(found: Estimate) -> list[tuple[str, str]]:

@@ -94,8 +94,8 @@ def test_the_text_says_what_is_unknown_and_what_is_assumed(
 ) -> None:
     text = run_text(capsys, "--data-root", root.path, "--configfile", served, "--assume", "event_tokens=99")
     words = " ".join(text.split())
-    assert "GPU hours: unknown (?) without models.<role>.throughput of Reader" in words
-    assert "Money: unknown (?) without models.<role>.price of Reader" in words
+    assert "GPU hours: unknown (?) without models.reader.throughput; not in the total." in words
+    assert "Money: unknown (?) without models.reader.price; not in the total." in words
     assert "event_tokens" in words and "99: as given (default 250: reply with one event" in words
     assert "5,000 tokens/s read and 500 written by 2 GPUs (as configured)" in words
     assert "2.0 in, 0.5 cached, 8.0 out per million tokens, USD (as configured)" in words
@@ -104,6 +104,40 @@ def test_the_text_says_what_is_unknown_and_what_is_assumed(
     assert "states_per_trajectory" not in words and "agent_requests" not in words and "oracle_states" not in words
     (row,) = [line for line in text.splitlines() if line.startswith("Reader ")]
     assert row.split()[-2:] == ["?", "?"]
+
+
+def test_unknown_prices_are_named_by_their_keys(
+    capsys: pytest.CaptureFixture[str], root: DataRoot, served: Path, tmp_path: Path
+) -> None:
+    reader = {**MODEL, "model": "third", "tokenizer": "some/reader", "context_tokens": 1000}
+    pilots = {"readers": {"third": reader}, "table6": {"readers": ["third"]}}
+    further = write(tmp_path / "further.yaml", {"judges": {"second": {**MODEL, "model": "m"}}, "pilots": pilots})
+    text = run_text(capsys, "--data-root", root.path, "--configfile", served, "--configfile", further)
+    words = " ".join(text.split())
+    assert "without models.reader.price, pilots.readers.third.price, judges.second.price; not in the total" in words
+
+
+def test_a_total_of_nothing_is_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    free = {"backend": "scripted", "file": None, "quantize": None, "script": "replies.jsonl", "model": "m"}
+    models = {"reader": {**free, "reply_format": "free"}, "judge": free}
+    file = write(tmp_path / "free.yaml", {"models": models})
+    lines = run_text(capsys, "--configfile", file).splitlines()
+    stages = [line for line in lines if line.startswith(("Embedding", "Query", "Reader", "Judge", "Total"))]
+    assert len(stages) == 5 and all(line.split()[-2:] == ["-", "-"] for line in stages)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "text"), [("a/b/c", "'a/b/c' is neither a file nor a hub id"), ("no/such.json", "no tokenizer file")]
+)
+def test_a_tokenizer_that_is_none_leaves_the_assumption(
+    capsys: pytest.CaptureFixture[str], root: DataRoot, served: Path, tmp_path: Path, tokenizer: str, text: str
+) -> None:
+    other = write(tmp_path / "other.yaml", {"models": {"reader": {"tokenizer": tokenizer}}})
+    arguments = "--data-root", root.path, "--configfile", served, "--configfile", other
+    words = " ".join(run_text(capsys, *arguments).split())
+    assert f"models.reader: characters per token are assumed, for lack of a tokenizer: {text}" in words
+    ratio = run_json(capsys, *arguments)["chars_per_token"]["reader"]
+    assert ratio["prose"] == 4.2 and ratio["measured"] == [] and text in ratio["fault"]
 
 
 def test_without_trajectories_the_assumptions_say_so(
@@ -167,6 +201,10 @@ def test_the_paper_on_the_official_questions(
         (["--assume", "nothing=1"], "there is no assumption nothing"),
         (["--assume", "nothing"], "'nothing' is not NAME=VALUE"),
         (["--tree-chars", "0"], "tree_chars=0"),
+        (["--assume", "agent_requests=inf"], "agent_requests=inf"),
+        (["--assume", "thinking_tokens=1e300"], "thinking_tokens=1e300"),
+        (["--assume", "chars_per_token=1e-320"], "chars_per_token=1e-320"),
+        (["--assume", "agent_cached_share=nan"], "agent_cached_share=nan"),
         (["--states-per-trajectory", "many"], "states_per_trajectory=many"),
         (["--configfile", "nowhere.yaml"], "cannot read the configuration file nowhere.yaml"),
         (["--nothing"], "unrecognized arguments: --nothing"),

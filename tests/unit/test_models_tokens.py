@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lmev2.models.settings import ImageTokenSettings
-from lmev2.models.tokens import TokenizerCounter, image_tokens, load_tokenizer
+from lmev2.models.tokens import TokenizerCounter, image_tokens, load_local_tokenizer, load_tokenizer
 from lmev2.models.types import ModelSetupError
 from lmev2.models.wordllama_backend import package_folder
 
@@ -70,3 +71,22 @@ def test_a_tokenizer_that_cannot_be_had_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ModelSetupError, match=r"no tokenizer.json for 'nobody/nothing'.*set `tokenizer` to its path"):
         load_tokenizer("nobody/nothing")
+
+
+def test_a_hub_tokenizer_that_was_fetched_is_loaded_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert load_local_tokenizer("some/model") is None
+    folder = tmp_path / "models--some--model"
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    shutil.copy(TOKENIZER, folder / "snapshots" / "abc" / "tokenizer.json")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc", encoding="utf-8")
+    expected = load_tokenizer(str(TOKENIZER)).ids("a text")
+    for source in ("some/model", "some/model@abc", str(TOKENIZER)):
+        found = load_local_tokenizer(source)
+        assert found is not None and found.ids("a text") == expected
+    assert load_local_tokenizer("some/model@other") is None
+    with pytest.raises(ModelSetupError, match="neither a file nor a hub id"):
+        load_local_tokenizer("some/model/file")

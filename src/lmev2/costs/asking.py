@@ -14,10 +14,10 @@ from typing import Any
 from lmev2.costs.facts import QuestionFacts
 from lmev2.costs.setting import Setting
 from lmev2.costs.stages import Stage, Work
-from lmev2.data.schema import ABSTENTION_SUFFIX
 from lmev2.job_specs import judge_role
 from lmev2.memory.base import MemoryQuery
 from lmev2.memory.focus_query import statements
+from lmev2.memory.merge import share_per_query
 from lmev2.memory.query_rules import RuleQueries
 from lmev2.memory.settings import AgentMethod, NoneMethod, RagMethod
 from lmev2.models.embedding_text import with_instruction
@@ -39,7 +39,6 @@ class Asking:
         self.setting = setting
         self._judged: set[Hashable] = set()
         self._read: set[Hashable] = set()
-        self._unflawed = [one for one in setting.facts.questions if not one.question_type.endswith(ABSTENTION_SUFFIX)]
 
     def stages(self, pilots: bool) -> Iterator[Stage]:
         """Stages in the order of the workflow.
@@ -130,21 +129,27 @@ class Asking:
             if method.rerank is None:
                 continue
             reply = role.reply(setting.assumed.rerank_tokens, setting.assumed.thinking_tokens)
-            blocks = [method.top_k.note] * 2 if "note" in method.pools else []
-            blocks += [method.top_k.event] if "event" in method.pools else []
-            blocks += [method.top_k.raw_state] if "raw_state" in method.pools else []
+            blocks = [min(size, method.rerank.candidates) for size in self._blocks(method)]
             for question in setting.facts.questions:
                 key = name, question.question_id, self._haystack(tier, question)
                 if key in seen:
                     continue
                 seen.add(key)
-                for size in blocks:
-                    shown = min(size, method.rerank.candidates) * _CANDIDATE_CHARS
-                    if size > 1:
-                        prompt = role.tokens(setting.template("rerank") + len(question.text) + shown)
-                        stage.part(name).add(role.prompt(prompt), reply)
+                for shown in blocks:
+                    if shown > 1:  # there is nothing to choose from one
+                        chars = setting.template("rerank") + len(question.text) + shown * _CANDIDATE_CHARS
+                        stage.part(name).add(role.prompt(role.tokens(chars)), reply)
         if stage.parts:
             yield stage
+
+    def _blocks(self, method: RagMethod) -> list[int]:
+        """Results in each block of a context, at most; of raw states, those of all queries together."""
+        queries = round(self.setting.assumed.raw_queries) if method.queries == "generated" else 1
+        blocks = [method.top_k.note] * 2 if "note" in method.pools else []
+        blocks += [method.top_k.event] if "event" in method.pools else []
+        if "raw_state" in method.pools:
+            blocks.append(queries * share_per_query(queries, method.top_k.raw_state))
+        return blocks
 
     def _query_vectors(self, texts: set[str], by_model: dict[Hashable, tuple[float, float]]) -> Stage:
         setting = self.setting
@@ -243,7 +248,7 @@ class Asking:
             assert isinstance(settings, ChatSettings)
             stage = Stage(f"Pilots: {reader}", reader, settings)
             for context in dict.fromkeys(context for name, context in cells if name == reader):
-                for question in self._unflawed:
+                for question in self.setting.unflawed:
                     key = (reader, question.question_id, _NOTHING if context == NO_CONTEXT else context)
                     if reader == AGENT:
                         self._run_agent(stage.part(context), published_latency(self.setting, "codex", "small"))

@@ -9,9 +9,11 @@ from pydantic import Field, ValidationError
 
 from lmev2.settings import Settings
 
-_Count = Annotated[float, Field(ge=0)]
+# Bounds keep the sums finite.
+_Count = Annotated[float, Field(ge=0, le=1e9)]
+_Size = Annotated[int, Field(ge=1, le=10**9)]
 _Share = Annotated[float, Field(ge=0, le=1)]
-_Ratio = Annotated[float, Field(gt=0, le=100)]
+_Ratio = Annotated[float, Field(ge=0.01, le=100)]
 _TABLE1 = "so that 498 trajectories of 27 states have the 115M tokens of the paper's Table 1"
 _REAL = "about the mean of real BrowserGym runs"
 _GUESS = "a guess; replace it by what a small run measures"
@@ -27,16 +29,16 @@ class Assumptions(Settings):
     Lengths of texts are in characters, replies in tokens.
     """
 
-    states_per_trajectory: Annotated[int, Field(ge=1)] = _assumed(
+    states_per_trajectory: Annotated[int, Field(ge=1, le=100_000)] = _assumed(
         27, "without trajectories: about 40,000 states in the release's 1,473 trajectories"
     )
-    tree_chars: Annotated[int, Field(ge=1)] = _assumed(21_000, f"without trajectories: {_TABLE1}")
+    tree_chars: _Size = _assumed(21_000, f"without trajectories: {_TABLE1}")
     thought_chars: _Count = _assumed(530, f"without trajectories: {_REAL}")
     action_chars: _Count = _assumed(120, f"without trajectories, annotated: {_REAL}")
     url_chars: _Count = _assumed(90, "without trajectories: a guess")
     goal_chars: _Count = _assumed(200, "without trajectories: a guess")
-    image_width: Annotated[int, Field(ge=1)] = _assumed(1280, f"of a screenshot that is not there: {_REAL}")
-    image_height: Annotated[int, Field(ge=1)] = _assumed(720, f"of a screenshot that is not there: {_REAL}")
+    image_width: _Size = _assumed(1280, f"of a screenshot that is not there: {_REAL}")
+    image_height: _Size = _assumed(720, f"of a screenshot that is not there: {_REAL}")
     goals_with_route: _Share = _assumed(1.0, "share of goals that a model rewrites, without trajectories: all, at most")
     chars_per_token: _Ratio = _assumed(
         4.2, "of prose, without a tokenizer: questions and thoughts, SmolLM2's tokenizer"

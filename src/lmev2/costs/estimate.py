@@ -103,10 +103,10 @@ def _agent_hours(setting: Setting, files: bool) -> float:
     config = setting.plan.config
     if config.models.agent.backend == "rules":
         return 0.0
-    count = len(setting.facts.questions)
     seconds = sum(
-        count * published_latency(setting, name, tier)
+        len(setting.facts.questions) * published_latency(setting, name, tier)
         for name in setting.plan.agent_methods()
         for tier in config.run.tiers
     )
-    return (seconds + files * count * published_latency(setting, "codex", "small")) / 3600
+    of_files = files * len(setting.unflawed) * published_latency(setting, "codex", "small")
+    return (seconds + of_files) / 3600

@@ -8,6 +8,7 @@ from lmev2.costs.facts import TrajectoryFacts
 from lmev2.costs.setting import Setting
 from lmev2.costs.stages import Stage, Work
 from lmev2.memory.settings import POOL_TABLES
+from lmev2.models.factory import UNCACHED_EMBEDDERS
 from lmev2.pools.note import NOTE_POOLS
 from lmev2.pools.raw_state import CENTER_STATE_POOL, RAW_STATE_POOL
 from lmev2.pools.state_chunk import STATE_CHUNK_POOL
@@ -15,8 +16,6 @@ from lmev2.pools.state_chunk import STATE_CHUNK_POOL
 _OUTCOME = 7  # characters of `success`
 _BLOCK = 60  # labels of a state in a prompt
 _CHUNK_SHARE = 0.6  # of a tree's characters that chunks keep: what the minibench's pages have
-# Embedders whose vectors are kept in the call cache, by text: equal texts are embedded once.
-_CACHED = ("openai", "llama_cpp", "sentence_transformers")
 
 
 def memory_stages(setting: Setting, with_notes: bool) -> Iterator[Stage]:
@@ -82,15 +81,16 @@ def note_work(setting: Setting, trajectory: TrajectoryFacts) -> Work:
 
 
 def event_work(setting: Setting, trajectory: TrajectoryFacts) -> Work:
-    """The events of a trajectory: one call per pair of adjacent states, without thinking.
+    """The events of a trajectory: one call per pair of adjacent states, with thinking switched off.
 
     Where the trees do not fit the model's window, the prompt with cut trees is counted; the one that is refused before
     costs nothing.
     """
-    role, settings = setting.controller(), setting.plan.config.pools.event
-    text = setting.assumed.event_tokens
+    role, settings, assumed = setting.controller(), setting.plan.config.pools.event, setting.assumed
+    text = assumed.event_tokens
     if settings.reply_chars is not None:
         text = min(text, 2 * settings.reply_chars / role.ratio.prose)
+    reply = role.reply(text, assumed.thinking_tokens, switched_off=True)
     fixed = setting.template("event") + trajectory.goal + _OUTCOME + trajectory.trace
     room = role.settings.context_length - role.settings.sampling.max_tokens
     work = Work()
@@ -100,7 +100,7 @@ def event_work(setting: Setting, trajectory: TrajectoryFacts) -> Work:
         prompt = base + role.tokens(tree=sum(state.tree for state in pair))
         if prompt > room:
             prompt = base + role.tokens(tree=sum(min(state.tree, settings.retry_tree_chars) for state in pair))
-        work.add(role.prompt(prompt), role.reply(text, 0))
+        work.add(role.prompt(prompt), reply)
     return work
 
 
@@ -129,7 +129,7 @@ def _slices(setting: Setting, center_first: bool) -> Work:
             window = list(range(max(0, center - radius), min(len(states), center + radius + 1)))
             if center_first:
                 window.sort(key=lambda index: index != center)
-            if settings.backend in _CACHED and setting.facts.known:
+            if settings.backend not in UNCACHED_EMBEDDERS and setting.facts.known:
                 key = tuple((index, states[index].digest) for index in window)
                 if key in seen:
                     continue

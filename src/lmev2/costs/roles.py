@@ -34,9 +34,13 @@ class ChatRole:
         """Tokens of a prompt, which the model's window limits."""
         return min(tokens, float(self.settings.context_length))
 
-    def reply(self, text: float, thinking: float) -> float:
-        """Tokens of a reply with what is thought before it, where the role thinks."""
+    def reply(self, text: float, thinking: float, switched_off: bool = False) -> float:
+        """Tokens of a reply with what is thought before it, where the role thinks.
+
+        Args:
+            switched_off: the request switches thinking off; an effort of reasoning is asked for all the same.
+        """
         if isinstance(self.settings, ReaderSettings) and self.settings.reply_format == "line":
             text = min(text, self.settings.line_chars / self.ratio.prose)
-        thinks = bool(self.settings.thinking) or self.settings.reasoning_effort is not None
+        thinks = (bool(self.settings.thinking) and not switched_off) or self.settings.reasoning_effort is not None
         return min(text + thinking * thinks, float(self.settings.sampling.max_tokens))

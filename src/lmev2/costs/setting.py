@@ -6,9 +6,10 @@ from functools import cache, cached_property
 
 from lmev2.costs.assumptions import Assumptions
 from lmev2.costs.contexts import ContextSizes
-from lmev2.costs.facts import DataFacts
+from lmev2.costs.facts import DataFacts, QuestionFacts
 from lmev2.costs.roles import ChatRole
 from lmev2.costs.tokens import Ratio, measure
+from lmev2.data.schema import ABSTENTION_SUFFIX
 from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.plan import Plan
 from lmev2.prompts import load_prompt
@@ -32,6 +33,11 @@ class Setting:
     def controller(self) -> ChatRole:
         """The controller."""
         return self.role("controller")
+
+    @cached_property
+    def unflawed(self) -> list[QuestionFacts]:
+        """The run's questions without a flawed premise, which the pilot studies ask."""
+        return [one for one in self.facts.questions if not one.question_type.endswith(ABSTENTION_SUFFIX)]
 
     @cached_property
     def embedder(self) -> EmbedderSettings:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lmev2.models.settings import ChatSettings, EmbedderSettings
-
-FREE = ("wordllama", "scripted", "rules")
+from lmev2.plan import FREE
 
 
 @dataclass

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from lmev2.costs.assumptions import Assumptions
 from lmev2.models.settings import ChatSettings, EmbedderSettings
-from lmev2.models.tokens import VocabularyCounter, load_tokenizer
+from lmev2.models.tokens import VocabularyCounter, load_local_tokenizer
 from lmev2.models.types import ModelSetupError
 
-_log = logging.getLogger("lmev2")
 _SAMPLED_CHARS = 400_000  # of each kind of text
 
 
@@ -23,11 +20,13 @@ class Ratio:
     Attributes:
         prose, tree: of each kind of text.
         measured: the kinds that were measured with the role's tokenizer; the others are assumed.
+        fault: why the tokenizer that the role names could not be used; empty where it could, or none is at hand.
     """
 
     prose: float
     tree: float
     measured: tuple[str, ...] = ()
+    fault: str = ""
 
 
 def measure(
@@ -45,7 +44,10 @@ def measure(
         texts, trees: samples.
     """
     ratio = Ratio(assumed.chars_per_token, assumed.tree_chars_per_token)
-    count = _counter(settings, path)
+    try:
+        count = _counter(settings, path)
+    except (ModelSetupError, ImportError, OSError) as error:
+        return replace(ratio, fault=str(error))
     if count is None:
         return ratio
     found = {kind: _per_token(count, sample) for kind, sample in (("prose", texts), ("tree", trees))}
@@ -64,33 +66,16 @@ def _per_token(count: Callable[[str], int], sample: Sequence[str]) -> float | No
 
 
 def _counter(settings: ChatSettings | EmbedderSettings, path: Callable[[str], str]) -> Callable[[str], int] | None:
-    try:
-        if settings.file is not None and settings.backend in ("llama_cpp", "scripted"):
-            return _checked(VocabularyCounter(path(settings.file)).count)
-        if settings.tokenizer is None:
-            return None
-        file = _local_tokenizer(path(settings.tokenizer))
-        if file is None:
-            return None
-        tokenizer = load_tokenizer(file)
-        return lambda text: len(tokenizer.ids(text))
-    except (ModelSetupError, ImportError, OSError) as error:
-        _log.info("no tokenizer of %s at hand: %s", settings.model, error)
+    """What counts tokens; None where the role names nothing, or a hub id that was not fetched.
+
+    Raises:
+        ModelSetupError, ImportError, OSError: what the role names cannot be used.
+    """
+    if settings.file is not None and settings.backend in ("llama_cpp", "scripted"):
+        count = VocabularyCounter(path(settings.file)).count
+        count("a")  # a file that cannot be read says so here
+        return count
+    if settings.tokenizer is None:
         return None
-
-
-def _checked(count: Callable[[str], int]) -> Callable[[str], int]:
-    count("a")  # a file that cannot be read says so here
-    return count
-
-
-def _local_tokenizer(source: str) -> str | None:
-    """The tokenizer file of a path or of a hub id whose file was fetched before."""
-    file = Path(source).expanduser()
-    if file.suffix == ".json" or file.is_file():
-        return str(file) if file.is_file() else None
-    from huggingface_hub import try_to_load_from_cache
-
-    name, _, revision = source.partition("@")
-    found = try_to_load_from_cache(name, "tokenizer.json", revision=revision or None)
-    return found if isinstance(found, str) else None
+    tokenizer = load_local_tokenizer(path(settings.tokenizer))
+    return None if tokenizer is None else tokenizer.count

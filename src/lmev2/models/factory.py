@@ -11,6 +11,8 @@ from lmev2.models.settings import ChatSettings, EmbedderSettings
 from lmev2.models.types import ChatBackend, EmbeddingBackend, ModelSetupError, TokenCounter
 
 _SORTED_BATCHES = 16
+# Their vectors are not kept in the call cache: making one costs no more than reading a file.
+UNCACHED_EMBEDDERS = ("wordllama", "scripted")
 
 
 def make_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBackend:
@@ -36,27 +38,12 @@ def make_embedder(settings: EmbedderSettings, cache: CallCache, threads: int) ->
     Raises:
         ModelSetupError: a setting that the backend needs is missing.
     """
-    if settings.backend == "wordllama":
-        from lmev2.models.wordllama_backend import WordLlamaEmbedder
-
-        return WordLlamaEmbedder(settings)
-    if settings.backend == "scripted":
-        from lmev2.models.scripted import ScriptedEmbedder
-
-        return ScriptedEmbedder(settings)
-    if settings.backend == "llama_cpp":
-        from lmev2.models.llama_embedder import LlamaEmbedder
-
-        return CachedEmbedder(LlamaEmbedder(settings, cache, threads), cache, settings.batch_size)
-    if settings.backend == "sentence_transformers":
-        from lmev2.models.sentence_transformers_backend import SentenceTransformersEmbedder
-
-        # Texts of like length can stand together only where many are known at once.
-        at_once = settings.batch_size * (_SORTED_BATCHES if settings.padded_batches else 1)
-        return CachedEmbedder(SentenceTransformersEmbedder(settings, cache, threads), cache, at_once)
-    from lmev2.models.openai_backend import OpenAIEmbedder
-
-    return CachedEmbedder(OpenAIEmbedder(settings), cache, settings.batch_size, settings.concurrency)
+    embedder = _bare_embedder(settings, cache, threads)
+    if settings.backend in UNCACHED_EMBEDDERS:
+        return embedder
+    # Texts of like length can stand together only where many are known at once.
+    at_once = settings.batch_size * (_SORTED_BATCHES if settings.padded_batches else 1)
+    return CachedEmbedder(embedder, cache, at_once, settings.concurrency if settings.backend == "openai" else 1)
 
 
 def make_counter(settings: ChatSettings, cache: CallCache) -> TokenCounter:
@@ -98,3 +85,25 @@ def _bare_chat(settings: ChatSettings, cache: CallCache, threads: int) -> ChatBa
         f"model {settings.model!r}: backend rules is a marker for decisions without a model; it cannot be called. "
         "Choose llama_cpp, transformers, openai or scripted for a role that needs replies"
     )
+
+
+def _bare_embedder(settings: EmbedderSettings, cache: CallCache, threads: int) -> EmbeddingBackend:
+    if settings.backend == "wordllama":
+        from lmev2.models.wordllama_backend import WordLlamaEmbedder
+
+        return WordLlamaEmbedder(settings)
+    if settings.backend == "scripted":
+        from lmev2.models.scripted import ScriptedEmbedder
+
+        return ScriptedEmbedder(settings)
+    if settings.backend == "llama_cpp":
+        from lmev2.models.llama_embedder import LlamaEmbedder
+
+        return LlamaEmbedder(settings, cache, threads)
+    if settings.backend == "sentence_transformers":
+        from lmev2.models.sentence_transformers_backend import SentenceTransformersEmbedder
+
+        return SentenceTransformersEmbedder(settings, cache, threads)
+    from lmev2.models.openai_backend import OpenAIEmbedder
+
+    return OpenAIEmbedder(settings)

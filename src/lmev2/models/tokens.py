@@ -122,14 +122,29 @@ def load_tokenizer(source: str) -> JsonTokenizer:
     Raises:
         ModelSetupError: no such file, not a tokenizer, or the hub cannot be reached.
     """
+    return _from_file(_named_file(source) or _hub_file(source))
+
+
+def load_local_tokenizer(source: str) -> JsonTokenizer | None:
+    """The same without a network: None where the file of a hub id is not in the hub's local cache.
+
+    Raises:
+        ModelSetupError: no such file, not a tokenizer, or neither a file nor a hub id.
+    """
+    path = _named_file(source) or _fetched_file(source)
+    return None if path is None else load_tokenizer(str(path))
+
+
+def _named_file(source: str) -> Path | None:
+    """The file that a path names; None for a hub id."""
     path = Path(source).expanduser()
-    if path.suffix == ".json" or path.is_file():
-        if not path.is_file():
-            raise ModelSetupError(
-                f"no tokenizer file at {path.absolute()}; set `tokenizer` to a tokenizer.json or a hub id"
-            )
-        return _from_file(path)
-    return _from_file(_hub_file(source))
+    if path.is_file():
+        return path
+    if path.suffix == ".json":
+        raise ModelSetupError(
+            f"no tokenizer file at {path.absolute()}; set `tokenizer` to a tokenizer.json or a hub id"
+        )
+    return None
 
 
 def _from_file(path: Path) -> JsonTokenizer:
@@ -142,11 +157,30 @@ def _from_file(path: Path) -> JsonTokenizer:
 def _hub_file(source: str) -> Path:
     import huggingface_hub
 
-    name, _, revision = source.partition("@")
+    name, revision = _hub_id(source)
     try:
-        return Path(huggingface_hub.hf_hub_download(name, "tokenizer.json", revision=revision or None))
+        return Path(huggingface_hub.hf_hub_download(name, "tokenizer.json", revision=revision))
     except Exception as error:
         raise ModelSetupError(
             f"no tokenizer.json for {source!r}: {type(error).__name__}: {error}. Without network, download the file "
             "elsewhere and set `tokenizer` to its path"
         ) from None
+
+
+def _fetched_file(source: str) -> Path | None:
+    import huggingface_hub
+
+    name, revision = _hub_id(source)
+    try:
+        found = huggingface_hub.try_to_load_from_cache(name, "tokenizer.json", revision=revision)
+    except Exception as error:
+        raise ModelSetupError(
+            f"{source!r} is neither a file nor a hub id: {error}; set `tokenizer` to a tokenizer.json or a hub id"
+        ) from None
+    return Path(found) if isinstance(found, str) else None
+
+
+def _hub_id(source: str) -> tuple[str, str | None]:
+    """Name and revision."""
+    name, _, revision = source.partition("@")
+    return name, revision or None
