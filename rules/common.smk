@@ -159,6 +159,8 @@ def check_storage():
 
 def check_planned_jobs(jobs):
     """Stop if a planned job asks a coding agent that cannot run here, or an endpoint that cannot do what it is asked."""
+    if workflow.touch:  # runs no job
+        return
     problems = []
     for check in (check_planned_agents, check_planned_endpoints):
         try:

@@ -334,6 +334,17 @@ class TestReplies:
         assert reply.status_code == 400
         assert reply.json()["error"]["message"].endswith("no access with [hidden], [hidden]")
 
+    def test_user_and_password_in_a_failure(self, endpoint: Endpoint) -> None:
+        def echo(handler: BaseHTTPRequestHandler) -> None:
+            told = f"not with {handler.headers['authorization']}, user-name:p@ss-word"
+            _send(handler, 401, json.dumps({"error": {"message": told}}).encode())
+
+        endpoint.reply = echo
+        address = f"http://user-name:p%40ss-word@127.0.0.1:{endpoint.port}/v1"
+        with Gateway(address, "none", MODEL) as path, _client(path) as client:
+            reply = client.post("/v1/responses", json=ASK)
+        assert reply.json()["error"]["message"].endswith("not with Basic [hidden], [hidden]:[hidden]")
+
     @pytest.mark.parametrize("key", ["token", "EMPTY", "function", "x", KEY])
     def test_a_reply_is_never_changed(self, endpoint: Endpoint, key: str) -> None:
         body = f'data: {{"type": "function_call", "input_tokens": 1, "text": "EMPTY x {KEY}"}}\n\n'.encode()

@@ -27,7 +27,7 @@ import httpx2
 
 from lmev2.agent.gateway_calls import NoReply, PatientCaller, Reply
 from lmev2.agent.gateway_rules import CHAT, MODELS, RESPONSES, Refused, checked_body
-from lmev2.agent.masking import Mask
+from lmev2.agent.masking import endpoint_mask
 from lmev2.agent.types import Usage
 from lmev2.agent.usage_meter import UsageMeter
 from lmev2.models.retry import RetryPolicy
@@ -80,7 +80,7 @@ class Gateway:
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or parts.hostname is None:
             raise ModelSetupError("the address of the agent's model is no http or https address")
-        self.mask = Mask([api_key], [base_url])
+        self.mask = endpoint_mask(base_url, api_key)
         self.refused, self.refusals = 0, list[dict[str, Any]]()
         self._parts, self._folder, self._model = parts, folder, model
         self._key = "" if api_key == "none" else api_key

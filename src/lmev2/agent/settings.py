@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lmev2.models.settings import ChatSettings, PriceSettings
+from lmev2.models.settings import ChatSettings, EndpointName, PriceSettings
 
 AgentName = Literal["search", "loop", "codex"]
 
@@ -31,7 +31,7 @@ class AgentSettings(ChatSettings):
     agent: AgentName = "search"
     backend: Literal["llama_cpp", "openai", "rules", "scripted"] = "rules"
     model: str = "rules"
-    endpoint: str = "LMEV2_AGENT"
+    endpoint: EndpointName = "LMEV2_AGENT"
     isolation: Literal["bubblewrap", "none"] = "bubblewrap"
     program: str | None = None
     version: str = "0.117.0"

@@ -13,8 +13,9 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from json import dumps
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 import httpx2
 import openai
@@ -31,6 +32,7 @@ _CONNECT_TIMEOUT_S = 30.0
 _QUOTED_CHARS = 500  # of an endpoint's error message
 _MOST_REPLY_BYTES = 256 * 2**20  # more than the embeddings of the largest batches
 _SHORTEST_QUERY_SECRET = 8  # characters; what stands after the address's question mark may be a key
+_SHORTEST_PATH = 8  # characters; a path of the address that is hidden
 _OVERFLOW = re.compile(
     r"context_length_exceeded|maximum context length|context window|max_model_len|prompt is too long"
     r"|exceed_context_size",
@@ -59,8 +61,8 @@ def read_access(endpoint: str, environment: Mapping[str, str] = os.environ) -> A
     A server on this machine needs no key.
 
     Raises:
-        ModelSetupError: a variable is missing, the address is no http(s) URL, or the key fits into no header; names the
-            variable.
+        ModelSetupError: a variable is missing, the address is no http(s) URL that a request can go to, or the key fits
+            into no header; names the variable.
     """
     url_name, key_name = f"{endpoint}_BASE_URL", f"{endpoint}_API_KEY"
     base_url = environment.get(url_name, "").strip()
@@ -69,13 +71,13 @@ def read_access(endpoint: str, environment: Mapping[str, str] = os.environ) -> A
             f"the environment variable {url_name} is not set; set it to the endpoint's address, "
             "e.g. http://127.0.0.1:8000/v1, or name other variables with the role's `endpoint`"
         )
-    try:
-        parts = urlsplit(base_url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if host is None or parts.scheme not in ("http", "https"):
-        raise ModelSetupError(f"the environment variable {url_name} does not hold an http or https address")
+    parts = _address(base_url)
+    if parts is None or parts.hostname is None:
+        raise ModelSetupError(
+            f"the environment variable {url_name} does not hold an http or https address that a request can go to; "
+            "check scheme, host and port, and look for invisible characters"
+        )
+    host, port = parts.hostname, parts.port
     loopback = _is_loopback(host)
     key = environment.get(key_name, "").strip()
     if not key and not loopback:
@@ -99,12 +101,14 @@ class Look:
         body: the reply's JSON object, where it is one and the status is 200.
         said: the server's words, or what kept them from coming; without key and address.
         retry_after_s: seconds that the server asks to wait, or None.
+        connected: whether there was a connection, reply or not.
     """
 
     status: int | None
     body: dict[str, Any] | None
     said: str
     retry_after_s: float | None = None
+    connected: bool = True
 
 
 class Endpoint:
@@ -153,25 +157,38 @@ class Endpoint:
             ModelSetupError: address or key is missing.
         """
         client, access = self._open()
-        url = f"{access.base_url.rstrip('/').removesuffix('/v1')}{path}" if at_root else path
+        url = _at_root(access, path) if at_root else path
         try:
             if body is None:
                 response = client.get(url, cast_to=httpx2.Response)
             else:
                 response = client.post(url, cast_to=httpx2.Response, body=dict(body))
         except openai.APIStatusError as error:
-            said = _without_host(_mask(_message(error.body) or error.message, access), access)
+            said = _cut(self.masked(_message(error.body) or error.message))
             return Look(error.status_code, None, said, _retry_after(error.response.headers))
-        except openai.APITimeoutError:
-            return Look(None, None, f"no reply within {self.timeout_s:g} s")
+        except openai.APITimeoutError as error:
+            connected = not isinstance(error.__cause__, httpx2.ConnectTimeout)
+            return Look(None, None, f"no reply within {self.timeout_s:g} s", connected=connected)
         except openai.OpenAIError as error:
-            return Look(None, None, f"no connection ({type(error.__cause__ or error).__name__})")
+            cause = error.__cause__
+            connected = isinstance(cause, httpx2.ReadError | httpx2.RemoteProtocolError | ReplyTooLongError)
+            what = "no whole reply" if connected else "no connection"
+            return Look(None, None, f"{what} ({type(cause or error).__name__})", connected=connected)
         reply = _json_of(response)
         if not isinstance(reply, dict):
             return Look(response.status_code, None, "a reply that is no JSON object")
         if reply.get("error"):
-            return Look(response.status_code, None, _without_host(_mask(_message(reply["error"]), access), access))
+            return Look(response.status_code, None, _cut(self.masked(_message(reply["error"]))))
         return Look(response.status_code, reply, "")
+
+    def masked(self, text: str) -> str:
+        """What an endpoint said, without what lets one in and without its address.
+
+        Masked before it is cut or quoted: half a key, or one with escapes in it, would not be known.
+        """
+        if self._opened is None:  # nothing was asked
+            return text
+        return _without_address(text, self._opened[1])
 
     def _post_once(self, client: openai.OpenAI, access: Access, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -269,36 +286,94 @@ def _json_of(response: httpx2.Response) -> Any:
 def without_secrets(text: str, access: Access) -> str:
     """What an endpoint said, fit for a row, without what lets one in."""
     text = well_formed(text)
-    for secret, name in sorted(_secrets(access).items(), key=lambda pair: -len(pair[0])):
+    for secret, name in _longest_first(secret_forms(access.base_url, access.api_key)):
         text = text.replace(secret, name)
     return text
 
 
+def secret_forms(base_url: str, api_key: str) -> dict[str, str]:
+    """What lets one into an endpoint, in the forms that a server or a proxy's error page may echo, and what to say
+    instead: ``[key]``, ``[user]``, ``[password]``, ``[user and password]`` or ``[query]``."""
+    parts = urlsplit(base_url)
+    secrets: dict[str, str] = {}
+    for value, name in ((parts.username, "[user]"), (parts.password, "[password]")):
+        if value:
+            secrets |= dict.fromkeys((value, *_echoes(unquote(value))), name)
+    if parts.username or parts.password:  # sent as a header
+        both = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        secrets[base64.b64encode(both.encode()).decode("ascii")] = "[user and password]"
+    for _, value in parse_qsl(parts.query):
+        if len(value) >= _SHORTEST_QUERY_SECRET:
+            secrets |= dict.fromkeys(_echoes(value), "[query]")
+    if api_key not in ("", "none"):
+        secrets |= dict.fromkeys(_echoes(api_key), "[key]")
+    return secrets
+
+
+def address_forms(base_url: str) -> list[str]:
+    """An endpoint's address as it may be echoed: as it stands, and without user, password and query."""
+    parts = urlsplit(base_url)
+    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
+    lower = plain._replace(netloc=plain.netloc.lower())
+    return list(dict.fromkeys([base_url, urlunsplit(plain), urlunsplit(lower)]))
+
+
+def _echoes(secret: str) -> tuple[str, ...]:
+    """A secret as it stands, as it stands in an address, and as it stands in JSON."""
+    in_json = dumps(secret)[1:-1]
+    addressed = (quote(secret), quote(secret, safe=""), quote_plus(secret))
+    return (secret, *addressed, in_json, in_json.replace("/", r"\/"))
+
+
+def _longest_first(names: Mapping[str, str]) -> list[tuple[str, str]]:
+    return sorted(names.items(), key=lambda pair: -len(pair[0]))
+
+
 def _mask(text: str, access: Access) -> str:
-    text = without_secrets(text, access)
+    return _cut(without_secrets(text, access))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _QUOTED_CHARS else text[:_QUOTED_CHARS] + "…"
 
 
-def _secrets(access: Access) -> dict[str, str]:
-    """What must not be quoted, in the forms that a server or a proxy's error page may echo, and what to say instead."""
+def _without_address(text: str, access: Access) -> str:
+    """What an endpoint said, without secrets, host, and a path that is more than ``/v1``."""
+    url, parts = httpx2.URL(access.base_url), urlsplit(access.base_url)
+    hosts = {url.host, url.raw_host.decode("ascii"), parts.hostname or ""}
+    names = dict.fromkeys([*hosts, *(f"[{host}]" for host in hosts)], "[host]")
+    if parts.port is not None:
+        names |= dict.fromkeys([f"{name}:{parts.port}" for name in names], "[host]")
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    if len(path) >= _SHORTEST_PATH:
+        names |= dict.fromkeys((path, unquote(path)), "[path]")
+    shown = {name.lower(): instead for name, instead in names.items() if name}
+    words = "|".join(_word(name) for name, _ in _longest_first(shown))
+    found = re.compile(words, re.IGNORECASE)
+    return found.sub(lambda match: shown.get(match[0].lower(), "[host]"), without_secrets(text, access))
+
+
+def _word(name: str) -> str:
+    """A pattern that does not find a name inside of another word, which a short host name could be a part of."""
+    before, after = (r"\b" if re.match(r"\w", name[end]) else "" for end in (0, -1))
+    return f"{before}{re.escape(name)}{after}"
+
+
+def _address(text: str) -> SplitResult | None:
+    """The parts of an http or https address; None: no request can go there."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+        # What the client refuses, and what the system's look-up of names would refuse only when it is asked.
+        httpx2.URL(text).raw_host.decode("ascii").encode("idna")
+    except (ValueError, httpx2.InvalidURL):
+        return None
+    return parts if parts.hostname and parts.scheme in ("http", "https") else None
+
+
+def _at_root(access: Access, path: str) -> str:
     parts = urlsplit(access.base_url)
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    secrets = {user: "[user]", parts.username or "": "[user]"}
-    secrets |= dict.fromkeys((password, parts.password or ""), "[password]")
-    if user or password:  # sent as a header
-        secrets[base64.b64encode(f"{user}:{password}".encode()).decode("ascii")] = "[user and password]"
-    values = [value for _, value in parse_qsl(parts.query) if len(value) >= _SHORTEST_QUERY_SECRET]
-    secrets |= dict.fromkeys([*values, *map(quote, values)], "[query]")
-    if access.api_key != "none":
-        key = access.api_key
-        secrets |= dict.fromkeys((key, quote(key), quote(key, safe=""), key.replace("/", r"\/")), "[key]")
-    return {secret: name for secret, name in secrets.items() if secret}
-
-
-def _without_host(text: str, access: Access) -> str:
-    for name in (access.host, urlsplit(access.base_url).hostname):
-        text = text.replace(name, "[host]") if name else text
-    return text
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix("/v1") + path))
 
 
 def _is_loopback(host: str) -> bool:

@@ -83,10 +83,12 @@ def require(checked: Sequence[Checked], cache: Path | None) -> list[str]:
     """
     problems, remarks = [], []
     for one in checked:
-        for finding in one.of("failed", "absent", "busy"):
+        for finding in one.of("failed", "absent", "busy", "unlisted"):
             line = f"{_title(one)}: {finding.capability}: asked for {finding.asked}; {finding.found}"
             if finding.state == "busy":
                 remarks.append(f"{line}. It was not checked.")
+            elif finding.state == "unlisted":
+                remarks.append(f"{line}, and it may answer all the same. To do: {finding.todo}.")
             elif finding.state == "absent" and cache is not None and holds_replies(cache, one.settings):
                 remarks.append(f"{line}. Going on with the replies in the call cache; a call not among them will fail.")
             else:

@@ -10,10 +10,11 @@ import re
 import struct
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from lmev2.models import preflight_list
 from lmev2.models.embedding_text import with_instruction
 from lmev2.models.json_reply import JsonReplyError, parse_json_object
 from lmev2.models.openai_backend import OpenAIChat, OpenAIEmbedder, parse_completion, parse_embeddings
@@ -25,7 +26,8 @@ from lmev2.models.types import Message, ModelSetupError
 
 Capability = Literal["served", "context", "chat", "images", "json", "vectors"]
 # absent: no address, no key, nobody there or not let in. busy: there, but it cannot say now. unknown: it does not say.
-State = Literal["ok", "unknown", "busy", "absent", "failed"]
+# unlisted: the list does not name the model, and it answers by that name.
+State = Literal["ok", "unknown", "unlisted", "busy", "absent", "failed"]
 CAPABILITIES: Final[tuple[Capability, ...]] = ("served", "context", "chat", "images", "json", "vectors")
 
 TIMEOUT_S: Final = 20.0
@@ -47,10 +49,11 @@ JSON_SCHEMA: Final[dict[str, Any]] = {
 }
 _JSON_TOKENS: Final = 64
 _REASONING_TOKENS: Final = 1024  # a model that reasons before its reply needs room for both
-# Where servers write the length of the window that they were started with.
-_LENGTHS: Final = ("max_model_len", "context_length", "context_window")
-_NO_ROUTE: Final = (404, 405, 501)
+_SHOWN_NAMES: Final = 8  # of a list of models
+_SHOWN_CHARS: Final = 120  # of one of them, and of a reply
 _NO_ENTRY: Final = (401, 403)
+_REFUSED: Final = "refused"
+_NAMED: Final = ("chat", "vectors")  # requests that a server refuses which does not know the model's name
 _BUSY: Final = (408, 429, 502, 503, 504)
 # Some APIs refuse a limit that reasoning alone would use up; that the request got so far is all that is asked here.
 _CUT: Final = re.compile(r"max_tokens or model output limit was reached", re.IGNORECASE)
@@ -82,8 +85,10 @@ def probe(role: str, settings: ChatSettings | EmbedderSettings) -> list[Finding]
 
     Returns:
         a finding for each capability that the role needs; where the endpoint is absent or serves another model, one.
+        None holds the endpoint's address or key, whatever the server said.
     """
-    return list(_Probe(role, settings).findings())
+    looking = _Probe(role, settings)
+    return [replace(one, found=looking.endpoint.masked(one.found)) for one in looking.findings()]
 
 
 class _Probe:
@@ -105,9 +110,17 @@ class _Probe:
             )
             return
         served = self._served(listed)
-        yield served
         if served.state in ("absent", "failed"):
+            yield served
             return
+        further = list(self._capabilities(listed))
+        if served.state == "unlisted" and any(one.value == _REFUSED for one in further if one.capability in _NAMED):
+            served = self._refused_name(served)
+        yield served
+        yield from further
+
+    def _capabilities(self, listed: Look) -> Iterator[Finding]:
+        """What else the role needs of the model."""
         yield self._context(listed)
         if isinstance(self.settings, EmbedderSettings):
             yield self._vectors(self.settings)
@@ -126,40 +139,45 @@ class _Probe:
             yield self._json(self.settings)
 
     def _look(self, path: str, body: Mapping[str, Any] | None = None, at_root: bool = False) -> Look:
-        """Ask, and once more after a passing fault."""
+        """Ask, and once more after a passing fault; a list that takes too long is not waited for twice."""
         found = self.endpoint.look(path, body, at_root)
-        if found.status is None or found.status in _BUSY:
+        slow = body is None and found.status is None and found.connected
+        if (found.status is None and not slow) or found.status in _BUSY:
             time.sleep(min(found.retry_after_s or _RETRY_WAIT_S, LONGEST_WAIT_S))
             found = self.endpoint.look(path, body, at_root)
         return found
 
     def _served(self, listed: Look) -> Finding:
-        name = self.settings.endpoint
-        if listed.status is None or (listed.status >= 500 and listed.status not in _NO_ROUTE):
-            said = listed.said if listed.status is None else f"it answered {listed.status}: {listed.said}"
+        name, asked = self.settings.endpoint, "the list of its models"
+        if not listed.connected:
             todo = f"start the server, wait until it has loaded its model, and see that {name}_BASE_URL names it"
-            return Finding("served", "absent", "no answer", "the list of its models", said, todo)
-        if listed.status in _NO_ENTRY:
-            said = f"it answered {listed.status}: {listed.said}"
-            return Finding(
-                "served", "absent", "no entry", "the list of its models", said, f"check the key in {name}_API_KEY"
-            )
-        if listed.status == 429:
-            said = f"it answered 429: {listed.said}"
-            return Finding("served", "busy", "not now", "the list of its models", said, "nothing, it was not checked")
-        names = _names(listed)
-        if not names:
+            return Finding("served", "absent", "no answer", asked, listed.said, todo)
+        if listed.status is None or listed.status in _BUSY:
+            return Finding("served", "busy", "not now", asked, _said(listed), "nothing, it was not checked")
+        listed_names = preflight_list.names(listed)
+        if not listed_names:  # none, or it is not for everybody: what is asked next decides
             return Finding("served", "unknown", "no list of models")
-        if self.served_name in names or f"models/{self.served_name}" in names:
+        if preflight_list.entry(listed, self.served_name) is not None:
             return Finding("served", "ok")
-        shown = ", ".join(repr(one) for one in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        shown = ", ".join(repr(self.endpoint.masked(one)[:_SHOWN_CHARS]) for one in listed_names[:_SHOWN_NAMES])
+        if len(listed_names) > _SHOWN_NAMES:
+            shown += f" and {len(listed_names) - _SHOWN_NAMES} more"
+        asked = f"the model {self.served_name!r}"
+        if preflight_list.may_serve_others(listed):
+            found = f"its list names {shown}, not this one"
+            return Finding("served", "unlisted", "", asked, found, "see that it is the model that is meant")
         todo = (
             f"set {self.where}.served_name to the name of the model that is meant, or start the server with it "
             f"(vLLM: --served-model-name, llama-server: --alias); or correct {name}_BASE_URL"
         )
-        return Finding(
-            "served", "failed", "another model", f"the model {self.served_name!r}", f"it serves {shown}", todo
-        )
+        return Finding("served", "failed", "another model", asked, f"it serves {shown}", todo)
+
+    def _refused_name(self, served: Finding) -> Finding:
+        """An unlisted model of which the server gave no reply."""
+        address = f"{self.settings.endpoint}_BASE_URL"
+        todo = f"set {self.where}.served_name to a name that the server knows, or correct {address}"
+        found = f"{served.found}, and the request was refused"
+        return replace(served, state="failed", value="unknown name", found=found, todo=todo)
 
     def _context(self, listed: Look) -> Finding:
         wanted, key = _window(self.settings)
@@ -178,19 +196,16 @@ class _Probe:
 
     def _length(self, listed: Look) -> tuple[int | None, bool]:
         """The server's window in tokens, and whether it is the window or only a bound on it."""
-        entry = _entry(listed, self.served_name)
-        for name in _LENGTHS:
-            if _is_count(entry.get(name)):
-                return int(entry[name]), True
-        # llama-server: the list has the length that the model was trained with, /props that of a slot.
-        props = self.endpoint.look("/props", at_root=True)
-        defaults = (props.body or {}).get("default_generation_settings")
-        if isinstance(defaults, dict) and _is_count(defaults.get("n_ctx")):
-            return int(defaults["n_ctx"]), True
-        meta = entry.get("meta")
-        if isinstance(meta, dict) and _is_count(meta.get("n_ctx_train")):
-            return int(meta["n_ctx_train"]), False
-        return None, False
+        if listed.status is None:  # it takes too long to be asked twice
+            return None, False
+        entry = preflight_list.entry(listed, self.served_name) or {}
+        length = preflight_list.window(entry)
+        if length is None:
+            # llama-server: the list has the length that the model was trained with, /props that of a slot.
+            length = preflight_list.slot_window(self.endpoint.look("/props", at_root=True))
+        if length is not None:
+            return length, True
+        return preflight_list.trained_window(entry), False
 
     def _chat(self, settings: ChatSettings, image: bool) -> Finding:
         """One token with the role's own sampling and thinking, to an image too where the role sends images."""
@@ -207,11 +222,8 @@ class _Probe:
             return Finding("chat", "ok")
         if found.body is None:
             return self._refusal("chat", found, asked, todo)
-        try:
-            parse_completion(found.body, settings.model, bool(settings.thinking))
-        except PassingFault as fault:
-            return Finding("chat", "failed", "no reply", asked, fault.detail, todo)
-        return Finding("chat", "ok")
+        fault = self._fault(found.body, lambda body: parse_completion(body, settings.model, bool(settings.thinking)))
+        return Finding("chat", "failed", "no reply", asked, fault, todo) if fault else Finding("chat", "ok")
 
     def _json(self, settings: ChatSettings) -> Finding:
         """One JSON object in the role's `json_mode`, with thinking off where the role can switch it."""
@@ -229,15 +241,16 @@ class _Probe:
             return Finding("json", "unknown", "cut")
         if found.body is None:
             return self._refusal("json", found, asked, todo)
-        try:
-            reply = parse_completion(found.body, settings.model, False)
-            if reply["finish_reason"] == "length":
-                return Finding("json", "unknown", "cut")
-            parse_json_object(reply["text"], None if mode == "object" else JSON_SCHEMA)
-        except PassingFault as fault:
-            return Finding("json", "failed", "no reply", asked, fault.detail, todo)
-        except JsonReplyError as error:
-            said = f"a reply that does not keep to it ({error}): {reply['text'][:120]!r}"
+        fault = self._fault(found.body, lambda body: parse_completion(body, settings.model, False))
+        if fault:
+            return Finding("json", "failed", "no reply", asked, fault, todo)
+        reply = parse_completion(found.body, settings.model, False)
+        if reply["finish_reason"] == "length":
+            return Finding("json", "unknown", "cut")
+        text, schema = reply["text"], None if mode == "object" else JSON_SCHEMA
+        fault = self._fault(text, lambda text: parse_json_object(text, schema))
+        if fault:
+            said = f"a reply that does not keep to it ({fault}): {self.endpoint.masked(text)[:_SHOWN_CHARS]!r}"
             return Finding("json", "failed", "not kept", asked, said, todo)
         return Finding("json", "ok", mode)
 
@@ -248,12 +261,11 @@ class _Probe:
         if found.body is None:
             todo = "see that the server embeds (vLLM: --runner pooling, llama-server: --embeddings)"
             return self._refusal("vectors", found, asked, todo)
-        try:
-            vectors = parse_embeddings(found.body, 1)
-        except PassingFault as fault:
+        fault = self._fault(found.body, lambda body: parse_embeddings(body, 1))
+        if fault:
             todo = "see that the server pools one vector for a text (llama-server: --pooling)"
-            return Finding("vectors", "failed", "no vector", asked, fault.detail, todo)
-        size = int(vectors.shape[1])
+            return Finding("vectors", "failed", "no vector", asked, fault, todo)
+        size = int(parse_embeddings(found.body, 1).shape[1])
         if size != settings.dimension:
             todo = f"set {self.where}.dimension to {size} if this is the model that is meant"
             return Finding("vectors", "failed", str(size), asked, f"a vector of {size}", todo)
@@ -277,14 +289,45 @@ class _Probe:
 
     def _refusal(self, capability: Capability, found: Look, asked: str, todo: str) -> Finding:
         """A request without a reply: refused for good, or just now."""
+        name = self.settings.endpoint
+        if not found.connected:
+            todo = f"see that the server is running, and that {name}_BASE_URL names it"
+            return Finding(capability, "absent", "no answer", asked, found.said, todo)
         if found.status is None or found.status in _BUSY:
-            said = found.said if found.status is None else f"it answered {found.status}: {found.said}"
-            return Finding(capability, "busy", "not now", asked, said, "nothing, it was not checked")
+            return Finding(capability, "busy", "not now", asked, _said(found), "nothing, it was not checked")
         if found.status in _NO_ENTRY:
-            todo = f"check the key in {self.settings.endpoint}_API_KEY"
-            return Finding(capability, "absent", "no entry", asked, f"it answered {found.status}: {found.said}", todo)
-        status = "" if found.status == 200 else f"it answered {found.status}: "
-        return Finding(capability, "failed", "refused", asked, f"{status}{found.said}", todo)
+            todo = f"check the key in {name}_API_KEY"
+            return Finding(capability, "absent", "no entry", asked, _said(found), todo)
+        if found.status == 404 and capability in _NAMED:
+            path = f"check the path in {name}_BASE_URL (does it end in /v1?) and {self.where}.served_name"
+            todo = f"{path}, now {self.served_name!r}; else {todo}"
+        return Finding(capability, "failed", _REFUSED, asked, _said(found), todo)
+
+    def _fault(self, said: Any, parse: Callable[[Any], object]) -> str:
+        """What is wrong with something that a server said; empty if nothing is.
+
+        Told of what was said as it may be quoted: errors cut what they quote.
+        """
+        try:
+            parse(said)
+            return ""
+        except (PassingFault, JsonReplyError) as error:
+            fault = str(error)
+        try:
+            parse(self._masked(said))
+        except (PassingFault, JsonReplyError) as error:
+            return str(error)
+        return fault
+
+    def _masked(self, value: Any) -> Any:
+        """A JSON value with each of its texts masked."""
+        if isinstance(value, str):
+            return self.endpoint.masked(value)
+        if isinstance(value, list):
+            return [self._masked(one) for one in value]
+        if isinstance(value, dict):
+            return {name: self._masked(one) for name, one in value.items()}
+        return value
 
 
 def check_image() -> str:
@@ -299,6 +342,10 @@ def check_image() -> str:
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(parts)).decode("ascii")
 
 
+def _said(found: Look) -> str:
+    return found.said if found.status in (None, 200) else f"it answered {found.status}: {found.said}"
+
+
 def _wants_json(settings: ChatSettings) -> bool:
     return isinstance(settings, (JudgeSettings, ControllerSettings)) and settings.json_mode != "none"
 
@@ -308,20 +355,3 @@ def _window(settings: ChatSettings | EmbedderSettings) -> tuple[int, str]:
     if isinstance(settings, EmbedderSettings):
         return settings.max_tokens, "max_tokens"
     return settings.context_length, "context_length"
-
-
-def _models(listed: Look) -> list[dict[str, Any]]:
-    data = (listed.body or {}).get("data")
-    return [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
-
-
-def _names(listed: Look) -> list[str]:
-    return [one["id"] for one in _models(listed) if isinstance(one.get("id"), str)]
-
-
-def _entry(listed: Look, name: str) -> dict[str, Any]:
-    return next((one for one in _models(listed) if one.get("id") in (name, f"models/{name}")), {})
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -14,6 +14,8 @@ from lmev2.settings import Settings
 
 ReasoningEffort = Literal["minimal", "low", "medium", "high", "xhigh"]
 NumberType = Literal["float32", "bfloat16", "float16"]
+# Of environment variables that a shell can set.
+EndpointName = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 MOST_ATTEMPTS = 100  # of a judge for one verdict; as many sample numbers belong to each repeat
 
 
@@ -134,7 +136,7 @@ class ChatSettings(Settings):
     dtype: NumberType | None = None
     batch_size: Annotated[int, Field(ge=1)] | None = None
     context_length: Annotated[int, Field(ge=256)] = 8192
-    endpoint: str = "LMEV2"
+    endpoint: EndpointName = "LMEV2"
     images: bool = False
     image_tokens: ImageTokenSettings = ImageTokenSettings()
     thinking: bool | None = None
@@ -192,7 +194,7 @@ class EmbedderSettings(Settings):
     revision: str | None = None
     device: str | None = None
     dtype: NumberType | None = None
-    endpoint: str = "LMEV2_EMBEDDER"
+    endpoint: EndpointName = "LMEV2_EMBEDDER"
     dimension: Annotated[int, Field(ge=1)] = 256
     matryoshka: bool = False
     max_tokens: Annotated[int, Field(ge=1)] = 4096
