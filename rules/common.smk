@@ -24,7 +24,7 @@ from lmev2.models.types import ModelSetupError
 from lmev2.plan import Plan
 from lmev2.resources import gpus, memory_mb, minutes
 from lmev2.run_lock import forget_run, hold_soon, name_run, stale_lock
-from lmev2.storage import from_the_future, storage_problems
+from lmev2.storage import from_the_future, read_only_cache, storage_problems
 
 try:
     PLAN = Plan(load_config(config), Path(workflow.basedir).resolve())
@@ -152,8 +152,11 @@ PROMPTS = [prompt(name) for name in PLAN.prompts()]
 def check_storage():
     """Show that this run lives, and stop if it cannot write to its folders."""
     hold_soon(Path.cwd())
-    problems = storage_problems({"results": Path(RESULTS), "cache": PLAN.cache})
-    if problems:
+    folders = {"results": Path(RESULTS), "cache": PLAN.cache}
+    if warning := read_only_cache(PLAN.cache):
+        print(f"Warning: {warning}", file=sys.stderr)
+        del folders["cache"]
+    if problems := storage_problems(folders):
         raise WorkflowError("\n".join(problems))
 
 

@@ -216,6 +216,8 @@ class PoolIndex:
             self._table = _connect(folder).open_table(_TABLE)
             rows = self._table.count_rows()
             marked = (folder / _MARK).read_text(encoding="utf-8")
+            if not {"entries", "digest"} <= self.manifest.keys():
+                raise ValueError(f"{manifest} does not say how many entries it has, or their digest")
         except Exception as error:  # lancedb raises many kinds, all of which mean the same here
             raise PoolIndexError(f"cannot open the index {folder} ({error}); {self._advice}") from error
         if rows != self.manifest["entries"]:

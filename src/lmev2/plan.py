@@ -174,15 +174,16 @@ class Plan:
         """Make the call cache's folder.
 
         Raises:
-            ConfigError: it cannot be made or written to.
+            ConfigError: it cannot be made, or neither be written to nor read.
         """
         try:
             self.cache.mkdir(parents=True, exist_ok=True)
-            writable = os.access(self.cache, os.W_OK)
+            # One that can only be read is warned of when a run starts: it may hold all that is needed.
+            usable = os.access(self.cache, os.W_OK) or os.access(self.cache, os.R_OK | os.X_OK)
         except OSError as error:
             raise ConfigError(f"cache: cannot make {self.cache} ({error}); set `cache` to a folder of yours") from error
-        if not writable:
-            raise ConfigError(f"cache: no permission to write to {self.cache}; set `cache` to a folder of yours")
+        if not usable:
+            raise ConfigError(f"cache: no permission to use {self.cache}; set `cache` to a folder of yours")
 
     def data_files(self) -> list[str]:
         """Files of the data root that ingestion reads.

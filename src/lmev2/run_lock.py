@@ -47,9 +47,10 @@ def hold(directory: Path) -> bool:
 
 
 def hold_soon(directory: Path) -> None:
-    """As :func:`hold`, but where another process holds it, such as a dry run that is about to end, wait for it in the
-    background."""
+    """As :func:`hold`, for a run that begins: leave this machine's name in the lock's file. Where another process holds
+    it, such as a dry run that is about to end, wait for it in the background."""
     if hold(directory):
+        _sign(_held[directory])
         return
     handle = _open(directory)
     if handle is not None:
@@ -58,13 +59,19 @@ def hold_soon(directory: Path) -> None:
 
 def stale_lock(directory: Path) -> str | None:
     """What to say of Snakemake's lock on a folder that a killed run left behind; None where there is no lock, or where
-    a run may live. Keeps the lock of a run, as :func:`hold`."""
+    a run may live on this machine. Keeps the lock of a run, as :func:`hold`.
+
+    On some file systems locks do not hold between machines, so that a run on another one is never ruled out.
+    """
     if not hold(directory) or not any((directory / _FOLDER / "locks").glob("*.lock")):
         return None
+    host = _signed(_held[directory])
+    elsewhere = host not in ("", socket.gethostname())
     return (
-        "No run lives in this folder any more: the last one was killed and left its lock "
-        f"({directory / _FOLDER / 'locks'}). Remove it with `snakemake --unlock` (or `make unlock`), then run again; "
-        "nothing that is finished is repeated."
+        f"No run lives in this folder any more{f', unless one lives on {host}' if elsewhere else ''}: the last one was "
+        f"killed and left its lock ({directory / _FOLDER / 'locks'}). "
+        f"{f'If none lives on {host}, remove' if elsewhere else 'Remove'} it with `snakemake --unlock` (or "
+        "`make unlock`), then run again; nothing that is finished is repeated."
     )
 
 
@@ -96,7 +103,8 @@ def end_with_run() -> None:
         handle = None
     except OSError:  # the system does not let us
         return
-    if handle is not None and _start_of(number) != start:  # another process has got the number
+    now = _start_of(number)
+    if handle is not None and start and now and now != start:  # another process has got the number
         os.close(handle)
         handle = None
     # Not SIGINT, which shells let their background jobs ignore.
@@ -139,6 +147,23 @@ def _open(directory: Path) -> int | None:
         return None
 
 
+def _sign(handle: int) -> None:
+    """Leave the name of this machine in the lock's file, for whoever finds it on another one."""
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, socket.gethostname().encode("utf-8"), 0)
+    except OSError:  # no room: the next run is told less, this one is no worse for it
+        return
+
+
+def _signed(handle: int) -> str:
+    """The machine of the last run; empty where it is unknown."""
+    try:
+        return os.pread(handle, 1000, 0).decode("utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def _wait_for(directory: Path, handle: int) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -146,3 +171,4 @@ def _wait_for(directory: Path, handle: int) -> None:
         os.close(handle)
         return
     _held[directory] = handle
+    _sign(handle)

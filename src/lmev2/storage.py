@@ -25,7 +25,7 @@ def storage_problems(folders: Mapping[str, Path]) -> list[str]:
     for key, folder in folders.items():
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            writable, free = os.access(folder, os.W_OK | os.X_OK), shutil.disk_usage(folder).free
+            writable, usage = os.access(folder, os.W_OK | os.X_OK), shutil.disk_usage(folder)
         except OSError as error:
             problems.append(f"{key}: cannot use the folder {folder} ({error}); set `{key}` to a folder of yours")
             continue
@@ -34,12 +34,26 @@ def storage_problems(folders: Mapping[str, Path]) -> list[str]:
                 f"{key}: the folder {folder} cannot be written to; change its permissions or mount, or set `{key}` to "
                 "another folder"
             )
-        elif free < _LEAST_FREE:
+        elif usage.total > 0 and usage.free < _LEAST_FREE:  # some file systems tell no sizes: all are 0
             problems.append(
-                f"{key}: the disk of {folder} has {free // 1_000_000} MB left, a run needs at least "
+                f"{key}: the disk of {folder} has {usage.free // 1_000_000} MB left, a run needs at least "
                 f"{_LEAST_FREE // 1_000_000}; make room, or set `{key}` to a folder on another disk"
             )
     return problems
+
+
+def read_only_cache(cache: Path) -> str | None:
+    """A warning where a call cache can be read but not written to, as one that several people share; None otherwise.
+
+    A run whose calls it holds all needs no more.
+    """
+    # Asked of the mount and the permissions, so that nothing is made.
+    if not cache.is_dir() or not os.access(cache, os.R_OK | os.X_OK) or os.access(cache, os.W_OK):
+        return None
+    return (
+        f"cache: the folder {cache} cannot be written to. Calls that it holds are replayed; the first new one ends its "
+        "job. To make new calls, change its permissions or mount, or set `cache` to another folder"
+    )
 
 
 def from_the_future(results: Path, now: float | None = None) -> str | None:
@@ -72,7 +86,7 @@ def _files(folder: Path, depth: int) -> Iterator[tuple[Path, float]]:
                     yield from _files(Path(entry.path), depth - 1)
             else:
                 yield Path(entry.path), entry.stat(follow_symlinks=False).st_mtime
-        except FileNotFoundError:  # a job that runs has replaced it
+        except OSError:  # a job that runs has replaced it, or it cannot be looked at
             continue
 
 

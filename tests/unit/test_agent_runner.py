@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,12 @@ from test_agent_removal import make_deep
 from lmev2.agent.output import read_memory
 from lmev2.agent.runner import AgentResult, AgentRunner, agent_identity, write_trace
 from lmev2.agent.types import MEMORY_FILE, AgentRun, Box, Execution, Mount, Task, Usage
+from lmev2.files import StorageError
 from lmev2.models.cache import CallCache
+from lmev2.models.cached import CachedChat
+from lmev2.models.scripted import ScriptedChat
 from lmev2.models.stopwatch import account, collect
+from lmev2.models.types import ChatRequest, Message, Sampling
 
 STATES = {"t1": 5, "t2": 2}
 GOOD = {
@@ -249,3 +256,68 @@ def test_traces_hold_events_and_a_summary_and_equal_results_equal_bytes(tmp_path
     summary = json.loads(files["summary.json"])
     assert [one["fault"] is None for one in summary["attempts"]] == [False, True]
     assert summary["usage"]["requests"] == 4 and summary["output"]["spans"] == [["t1", 1, 2]]
+
+
+def test_a_full_disk_of_the_call_cache_is_no_fault_of_the_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("lmev2.models.cache.write_atomically", full)
+    backend = ScriptedChat(lambda request: "reply")
+    chat = CachedChat(backend, CallCache(tmp_path / "cache"))
+
+    def asks(folder: Path) -> AgentRun:
+        chat.complete(ChatRequest((Message.text("user", "Where?"),), Sampling(max_tokens=10), "agent"))
+        return done(folder, json.dumps(GOOD))
+
+    agent = ScriptedAgent(asks)
+    with pytest.raises(StorageError, match=r"cannot write to the call cache .*No space left"):
+        make_runner(agent, tmp_path).ask({}, build, read)
+    assert agent.calls == 1 and len(backend.calls) == 1
+
+
+def test_two_jobs_share_the_run_of_an_agent_and_its_time(tmp_path: Path) -> None:
+    inside, go = threading.Event(), threading.Event()
+
+    def slowly(folder: Path) -> AgentRun:
+        inside.set()
+        assert go.wait(20)
+        return done(folder, json.dumps(GOOD))
+
+    # Each with a cache object of its own, as two processes have.
+    first, second = ScriptedAgent(slowly), ScriptedAgent(writes(GOOD))
+    results: list[AgentResult] = []
+    threads = [threading.Thread(target=lambda: results.append(make_runner(first, tmp_path).ask({}, build, read)))]
+    threads[0].start()
+    assert inside.wait(20)
+    threads.append(threading.Thread(target=lambda: results.append(make_runner(second, tmp_path).ask({}, build, read))))
+    threads[1].start()
+    threads[1].join(0.3)
+    assert threads[1].is_alive() and second.calls == 0
+    go.set()
+    for thread in threads:
+        thread.join(20)
+    assert (first.calls, second.calls) == (1, 0)
+    assert sorted(one.replayed for one in results) == [False, True] and results[0].wall_s == results[1].wall_s
+
+
+def test_a_wait_for_another_job_that_failed_does_not_count(tmp_path: Path) -> None:
+    inside, go = threading.Event(), threading.Event()
+
+    def fails(folder: Path) -> AgentRun:
+        inside.set()
+        assert go.wait(20)
+        return done(folder, None)
+
+    failing = make_runner(ScriptedAgent(fails), tmp_path, attempts=1)
+    thread = threading.Thread(target=lambda: failing.ask({}, build, read))
+    thread.start()
+    assert inside.wait(20)
+    threading.Timer(1.0, go.set).start()
+    with collect() as ledger:
+        result = make_runner(ScriptedAgent(writes(GOOD)), tmp_path).ask({}, build, read)
+    thread.join(20)
+    assert result.output is not None and ledger.elapsed_s > 0.9
+    assert result.wall_s < 0.5 and ledger.honest_s < 0.5

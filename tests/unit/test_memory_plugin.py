@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
+import os
 import threading
 import time
 import weakref
@@ -16,10 +18,15 @@ import numpy as np
 import pytest
 from plugin_world import STATES, Hooked, Made, Recorder, World, fault, open_world
 
+from lmev2.files import StorageError
 from lmev2.memory.base import MemoryQuery
 from lmev2.memory.plugin import PluginMemory, trajectory_object
 from lmev2.memory.plugin_items import ItemError, context_items
+from lmev2.models.cache import CallCache
+from lmev2.models.cached import CachedChat
+from lmev2.models.scripted import ScriptedChat
 from lmev2.models.stopwatch import account, collect
+from lmev2.models.types import ChatRequest, Message, Sampling
 
 
 @pytest.fixture(scope="module")
@@ -307,3 +314,25 @@ def test_only_the_query_counts_as_latency(world: World, made: Made, monkeypatch:
 def test_arrays_in_an_item_are_named(item: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ItemError, match="as item 0"):
         context_items([item], {"t": 2}, tmp_path, {})
+
+
+@pytest.mark.parametrize("method", ["__init__", "insert", "query", "set_query_context", "post_query_hook"])
+def test_a_full_disk_of_the_call_cache_is_no_fault_of_the_memory(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("lmev2.models.cache.write_atomically", full)
+    backend = ScriptedChat(lambda request: "reply")
+    chat = CachedChat(backend, CallCache(tmp_path))
+
+    def asks(self: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        chat.complete(ChatRequest((Message.text("user", "Where?"),), Sampling(max_tokens=10), "memory"))
+        return []
+
+    memory = PluginMemory(type("Asking", (Hooked,), {method: asks}), {}, world.store)
+    for _ in range(2):  # nor is it remembered as one
+        with pytest.raises(StorageError, match=r"cannot write to the call cache .*No space left"):
+            memory.query(world.query())
+    assert len(backend.calls) == 1

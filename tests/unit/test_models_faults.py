@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import json
+import threading
 import time
 import traceback
+import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 from chatserver import Answer, Call, ChatServer, bags_of_words, completion
@@ -21,6 +28,7 @@ import lmev2.models.openai_endpoint as openai_endpoint
 from lmev2.failures import Failure, check_failures
 from lmev2.memory.base import MemoryContext, MemoryQuery
 from lmev2.memory.query import query_rows
+from lmev2.models.bounded_client import BoundedClient, ReplyTooLongError
 from lmev2.models.cache import CallCache
 from lmev2.models.cached import CachedChat
 from lmev2.models.fault_counts import FAULTS, FaultCounts
@@ -169,6 +177,65 @@ def test_a_reply_without_end_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch
     ):
         chat().complete(REQUEST)
     assert caught.value.kind == "malformed_reply"
+
+
+def packed(body: bytes, *encodings: str) -> Callable[[BoundedClient], httpx2.Response]:
+    """Get a reply with this body, packed in each of these ways in turn."""
+    pack = {"identity": bytes, "gzip": gzip.compress, "deflate": zlib.compress}
+    for encoding in encodings:
+        body = pack[encoding](body)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json; charset=utf-8")
+            self.send_header("Content-Encoding", ", ".join(encodings))
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *values: object) -> None:
+            pass
+
+    def get(client: BoundedClient) -> httpx2.Response:
+        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            try:
+                return client.get(f"http://127.0.0.1:{server.server_port}/")
+            finally:
+                server.shutdown()
+
+    return get
+
+
+@pytest.mark.parametrize("encodings", [("identity",), ("gzip",), ("deflate",), ("deflate", "gzip")])
+def test_a_packed_reply_is_bounded_unpacked(encodings: tuple[str, ...]) -> None:
+    text = "\u00fc" * 400_000  # 800,002 bytes as JSON
+    body = json.dumps(text, ensure_ascii=False).encode()
+    get = packed(body, *encodings)
+    with BoundedClient(httpx2.Timeout(5), 20, len(body), False) as client:
+        reply = get(client)
+        assert reply.json() == text and reply.content == body
+        assert reply.headers["content-type"] == "application/json; charset=utf-8"
+    with (
+        BoundedClient(httpx2.Timeout(5), 20, len(body) - 1, False) as client,
+        pytest.raises(ReplyTooLongError, match="more than 800,001 bytes"),
+    ):
+        get(client)
+
+
+def test_a_small_reply_that_unpacks_to_a_huge_one_fills_no_memory() -> None:
+    get = packed(b'"' + b"a" * 200_000_000 + b'"', "gzip", "gzip")
+    tracemalloc.start()
+    try:
+        with (
+            BoundedClient(httpx2.Timeout(5), 20, 4_000_000, False) as client,
+            pytest.raises(ReplyTooLongError, match="more than 4,000,000 bytes"),
+        ):
+            get(client)
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_a_reply_says_of_itself_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import namedtuple
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from lmev2.data.writer import StateWriter
 from lmev2.files import StorageError, replacing
 from lmev2.index import PoolIndex, PoolIndexError, build_index
 from lmev2.models import cache as cache_module
+from lmev2.models import call_lock
 from lmev2.models.cache import CallCache
 from lmev2.models.cached import CachedChat
 from lmev2.models.scripted import ScriptedChat
@@ -471,3 +473,210 @@ def test_equal_calls_of_threads_stop_together_when_the_disk_is_full(
     with ThreadPoolExecutor(6) as pool:
         said = list(pool.map(ask, range(6)))
     assert len(chat.calls) == 1 and len(set(said)) == 1
+
+
+def locks_of(folder: Path) -> list[Path]:
+    return list(folder.rglob("*.lock"))
+
+
+def open_files(folder: Path) -> int:
+    """How many files below a folder this process has open."""
+    files = [entry.readlink() for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    return sum(file.is_relative_to(folder) for file in files)
+
+
+@linux
+def test_a_lock_that_cannot_be_removed_hides_nothing_and_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def denied(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(cache_module, "write_atomically", full)
+    monkeypatch.setattr(Path, "unlink", denied)
+    cached = CachedChat(ScriptedChat(lambda request: "reply"), CallCache(tmp_path))
+    with pytest.raises(StorageError, match=r"cannot write to the call cache .*No space left"):
+        cached.complete(request(0))
+    assert len(locks_of(tmp_path)) == 1 and open_files(tmp_path) == 0
+    monkeypatch.undo()
+    again = CachedChat(ScriptedChat(lambda request: "reply"), CallCache(tmp_path))
+    assert again.complete(request(0)).text == "reply" and locks_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("where", ["folder", "file"])
+def test_no_call_is_made_whose_lock_has_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, where: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> int:
+        raise OSError(number, os.strerror(number))
+
+    chat = ScriptedChat(lambda request: "reply")
+    cached = CachedChat(chat, CallCache(tmp_path))
+    kept = cached.complete(request(0))
+    with monkeypatch.context() as patched:
+        if where == "folder":
+            patched.setattr(Path, "mkdir", fail)
+        else:
+            patched.setattr(call_lock.os, "open", fail)
+        said = []
+        for question in (1, 2):
+            with pytest.raises(StorageError) as raised:
+                cached.complete(request(question))
+            said.append(str(raised.value))
+    assert said[0] == said[1] and str(tmp_path) in said[0] and os.strerror(number) in said[0]
+    assert len(chat.calls) == 1
+    assert cached.complete(request(0)).text == kept.text
+
+
+def test_a_file_in_place_of_a_folder_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "chat").touch()
+    chat = ScriptedChat(lambda request: "reply")
+    with pytest.raises(StorageError, match="See that the folder can be written to"):
+        CachedChat(chat, CallCache(tmp_path)).complete(request(0))
+    assert chat.calls == []
+
+
+NO_CALL = """
+import sys
+from lmev2.files import StorageError
+from lmev2.models.cache import CallCache
+from lmev2.models.cached import CachedChat
+from lmev2.models.scripted import ScriptedChat
+from lmev2.models.types import ChatRequest, Message, Sampling, TextPart
+chat = ScriptedChat(lambda request: "reply")
+try:
+    CachedChat(chat, CallCache(sys.argv[1])).complete(
+        ChatRequest((Message("user", (TextPart("q"),)),), Sampling(max_tokens=10), "reader"))
+except StorageError as error:
+    print(error)
+print(len(chat.calls))
+"""
+
+
+@needs_bwrap
+def test_no_call_is_made_beside_a_read_only_cache(tmp_path: Path) -> None:
+    cache = CallCache(tmp_path)
+    for _ in range(2):  # the folder of the call's hash is absent, then there
+        said = sandboxed(["--ro-bind", str(tmp_path), str(tmp_path)], NO_CALL, str(tmp_path)).splitlines()
+        assert "(Read-only file system)" in said[0] and said[1] == "0"
+        identity = ScriptedChat(lambda request: "reply").identity()
+        message = Message("user", (TextPart("q"),))
+        asked = ChatRequest((message,), Sampling(max_tokens=10), "reader")
+        cache.path_of("chat", cache_module.request_key(identity, asked)).parent.mkdir(parents=True, exist_ok=True)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOLCK, errno.ENOTSUP])
+def test_a_call_goes_on_without_a_lock_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fail(*_: Any, **__: Any) -> int:
+        raise OSError(number, os.strerror(number))
+
+    cached = CachedChat(ScriptedChat(lambda request: "reply"), CallCache(tmp_path))
+    monkeypatch.setattr(call_lock.os, "open", fail)
+    assert not cached.complete(request(0)).replayed
+    assert cached.complete(request(0)).replayed
+
+
+def test_a_lock_of_another_user_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def theirs(path: Path, *_: Any) -> int:
+        open(path, "wb").close()
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    cached = CachedChat(ScriptedChat(lambda request: "reply"), CallCache(tmp_path))
+    monkeypatch.setattr(call_lock.os, "open", theirs)
+    assert cached.complete(request(0)).text == "reply" and len(locks_of(tmp_path)) == 1
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from lmev2.models.call_lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(300)
+"""
+
+
+@linux
+def test_a_stopped_process_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat = ScriptedChat(lambda request: "reply")
+    cache = CallCache(tmp_path)
+    path = cache.path_of("chat", cache_module.request_key(chat.identity(), request(0)))
+    lock = path.with_name(f".{path.stem}.lock")
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(lock)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        holder.send_signal(signal.SIGSTOP)
+        monkeypatch.setattr(call_lock, "_WARN_S", 0.2)
+        monkeypatch.setattr(call_lock, "_WAIT_S", 1.2)
+        started = time.monotonic()
+        assert CachedChat(chat, cache).complete(request(0)).text == "reply"
+        assert 1.2 <= time.monotonic() - started < 30
+        first, last = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+        assert str(lock) in first and "Waiting 1 s at most" in first
+        assert str(lock) in last and "at worst twice" in last
+        assert lock.exists(), "another's lock was removed"
+        holder.kill()
+    monkeypatch.undo()
+    with call_lock.locked(lock):
+        assert lock.exists()
+    assert not lock.exists()
+
+
+@linux
+def test_nobody_gives_up_before_the_work_may_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_lock, "_WAIT_S", 0.1)
+    lock = tmp_path / ".a.lock"
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(lock)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        killing = threading.Timer(1.0, holder.kill)
+        killing.start()
+        with call_lock.locked(lock, 60.0):
+            assert holder.wait(5) == -signal.SIGKILL
+            assert open_files(tmp_path) == 1
+
+
+PAYING = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from lmev2.models.cache import CallCache
+from lmev2.models.cached import CachedEmbedder
+folder = Path(sys.argv[1])
+class Embedder:
+    model, dimension = "m", 2
+    def identity(self):
+        return {"model": "m"}
+    def embed_query(self, text):
+        with open(folder / "paid.txt", "a") as file:
+            file.write(text + "\\n")
+        time.sleep(0.5)
+        return np.ones(2, np.float32)
+embedder = CachedEmbedder(Embedder(), CallCache(folder / "cache"), 8)
+print("ready", flush=True)
+sys.stdin.readline()
+for text in ("a", "b"):
+    assert embedder.embed_query(text).tolist() == [1.0, 1.0]
+"""
+
+
+def test_processes_embed_a_query_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PAYING, str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    workers = [subprocess.Popen(command, **pipes) for _ in range(3)]  # type: ignore[call-overload]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for worker in workers:
+        _, errors = worker.communicate(timeout=120)
+        assert worker.returncode == 0, errors
+    assert sorted((tmp_path / "paid.txt").read_text().split()) == ["a", "b"]
+    assert locks_of(tmp_path) == []

@@ -177,6 +177,25 @@ def test_a_results_folder_that_cannot_be_written_to_is_named_before_any_job(resu
     assert "localrule select_questions" not in done.stdout and "Selecting" not in done.stdout
 
 
+@needs_bwrap
+def test_a_read_only_cache_that_holds_every_reply_is_enough(resumed: Resumed) -> None:
+    pipeline = resumed.pipeline
+    cache = str(pipeline.overlay.parent / "cache")
+    command = pipeline.command(ANSWERS, "--forcerun", "read_answers")
+    done = subprocess.run(
+        ["bwrap", "--dev-bind", "/", "/", "--ro-bind", cache, cache, "--", *command],
+        env=pipeline.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout
+    assert f"Warning: cache: the folder {cache} cannot be written to" in done.stdout
+    assert "read_answers" in done.stdout
+    assert list(read_rows(pipeline.directory / ANSWERS, ANSWER)) == resumed.rows
+
+
 def test_a_damaged_file_between_rules_is_named_and_made_anew_once_deleted(resumed: Resumed) -> None:
     pipeline = resumed.pipeline
     contexts = pipeline.results / "contexts/no_retrieval/small/0of1.parquet"

@@ -20,6 +20,7 @@ from typing import Any
 from lmev2.agent.output import OutputError, remove_outputs
 from lmev2.agent.scratch import scratch_folder
 from lmev2.agent.types import Agent, AgentRun, Box, Mount, Task, Usage
+from lmev2.files import StorageError
 from lmev2.models.cache import CallCache
 from lmev2.models.stopwatch import account, collect
 from lmev2.models.text import well_formed
@@ -138,6 +139,7 @@ class AgentRunner:
 
         Raises:
             ModelSetupError: the agent or its sandbox cannot run here.
+            StorageError: the call cache cannot be written to.
         """
         with collect() as ledger, scratch_folder() as scratch:
             started = time.perf_counter()
@@ -145,12 +147,14 @@ class AgentRunner:
             folder.mkdir()
             task, mounts = build(folder)
             key = {"agent": self._identity, "shown": dict(shown), "prompt": task.prompt, "files": _digests(folder)}
-            with self._cache.only_one(_NAMESPACE, key):
+            asked = time.perf_counter()
+            with self._cache.only_one_across(_NAMESPACE, key, self._attempts * self._attempt_s):
                 kept = self._cache.get_json(_NAMESPACE, key)
                 if kept is not None:
                     result = _from_json(kept)
                     account(time.perf_counter() - started, result.wall_s)
                     return result
+                account(time.perf_counter() - asked, 0.0)  # a wait for whoever failed at the same
                 if not self._checked:
                     self._check()
                     self._checked = True
@@ -184,6 +188,8 @@ class AgentRunner:
         try:
             remove_outputs(box.folder)
             return self.agent.run(box, task, self._attempt_s)
+        except StorageError:  # of the call cache: the job's fault, in which no attempt can succeed
+            raise
         except (OSError, RecursionError) as error:
             _log.warning("the sandbox %s cannot be used", box.folder, exc_info=True)
             words = error.strerror if isinstance(error, OSError) else None

@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from lmev2.data.store import StateStore
+from lmev2.files import StorageError
 from lmev2.memory.base import ContextItem, Memory, MemoryContext, MemoryQuery
 from lmev2.memory.plugin_guard import STOPS, described, kept_folder, readable
 from lmev2.memory.plugin_items import ItemError, context_items, plain_items
@@ -33,6 +34,9 @@ from lmev2.models.types import ErrorKind, ModelCallError, ModelSetupError
 from lmev2.trajectory import Trajectory
 
 WORKSPACE = "{workspace}"
+
+# What ends the job, also out of the user's code: a cache that takes no more would fail every question.
+_ENDS: Final = (ModelSetupError, StorageError, *STOPS)
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +119,7 @@ class PluginMemory:
         Raises:
             ModelCallError: an insertion failed; remembered, so that it is not tried again for every question.
             ModelSetupError: the class refuses its options.
+            StorageError: the disk takes no more.
         """
         self._prepared(haystack)
 
@@ -174,7 +179,7 @@ class PluginMemory:
         try:
             with kept_folder():
                 memory = self._kind(**options)
-        except (ModelCallError, ModelSetupError, *STOPS):
+        except (ModelCallError, *_ENDS):
             raise
         except BaseException as error:
             raise ModelSetupError(
@@ -233,7 +238,7 @@ class PluginMemory:
             if (detail := readable(str(error.detail))) != error.detail:
                 raise ModelCallError(error.kind, detail) from error
             raise
-        except (ModelSetupError, *STOPS):
+        except _ENDS:
             raise
         except BaseException as error:
             _log.warning("%s%s failed", name, where, exc_info=error)

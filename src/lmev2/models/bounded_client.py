@@ -27,7 +27,7 @@ class BoundedClient(httpx2.Client):
         timeout: of a connection, and of each pause within a reply.
         total_s: seconds from the request after which no further piece of a reply's body is taken; with the last pause,
             a reply takes at most ``total_s`` and one read timeout from its first byte on.
-        most_bytes: of a reply's body, as it comes over the network.
+        most_bytes: of a reply's body, as it comes over the network and, where it comes compressed, also unpacked.
         trust_env: take proxies from the environment.
     """
 
@@ -49,11 +49,36 @@ class BoundedClient(httpx2.Client):
         response.stream = _BoundedStream(response.stream, request, deadline, self._most_bytes)
         if not stream:
             try:
+                if "content-encoding" in response.headers:
+                    return self._unpacked(response)
                 response.read()
             except BaseException:
                 response.close()
                 raise
         return response
+
+    def _unpacked(self, response: httpx2.Response) -> httpx2.Response:
+        """A compressed reply as if it had come plain; a small one may unpack to a thousand times its size."""
+        pieces, received = [], 0
+        for piece in response.iter_bytes():  # of a mebibyte at most
+            received += len(piece)
+            if received > self._most_bytes:
+                raise _too_long(response.request, self._most_bytes)
+            pieces.append(piece)
+        headers = response.headers.copy()
+        for name in ("content-encoding", "content-length", "transfer-encoding"):
+            headers.pop(name, None)
+        return httpx2.Response(
+            response.status_code,
+            headers=headers,
+            content=b"".join(pieces),
+            request=response.request,
+            extensions=response.extensions,
+        )
+
+
+def _too_long(request: httpx2.Request, most_bytes: int) -> ReplyTooLongError:
+    return ReplyTooLongError(f"more than {most_bytes:,} bytes", request=request)
 
 
 class _BoundedStream(httpx2.SyncByteStream):
@@ -65,7 +90,7 @@ class _BoundedStream(httpx2.SyncByteStream):
         for piece in self._stream:
             received += len(piece)
             if received > self._most_bytes:
-                raise ReplyTooLongError(f"more than {self._most_bytes:,} bytes", request=self._request)
+                raise _too_long(self._request, self._most_bytes)
             if time.monotonic() > self._deadline:
                 raise httpx2.ReadTimeout("the reply takes too long in all", request=self._request)
             yield piece

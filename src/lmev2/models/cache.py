@@ -18,7 +18,7 @@ import re
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 _FORMAT = 1
 _CHAT = "chat"
-_NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SHOWN_CHARS = 240  # of a long string in a file's readable description
 _temporary_number = itertools.count()
 
@@ -161,8 +161,7 @@ class CallCache:
             self._key_locks[name] = (lock, users + 1)
         try:
             with lock:
-                if self._failed is not None and not path.exists():
-                    raise self._failed
+                self._refuse_new(path)
                 yield
         finally:
             with self._guard:
@@ -173,18 +172,31 @@ class CallCache:
                     del self._key_locks[name]
 
     @contextmanager
-    def only_one_call(self, identity: Mapping[str, Any], request: ChatRequest) -> Iterator[None]:
-        """:meth:`only_one` for a chat request, and one process at a time, so that jobs side by side share the call too.
+    def only_one_across(self, namespace: str, key: Any, work_s: float = 0.0) -> Iterator[None]:
+        """:meth:`only_one`, and one process at a time, so that jobs side by side share the work on a key too.
 
-        A call whose reply is stored waits for nobody.
+        A key whose value is stored waits for no other process.
+
+        Args:
+            work_s: seconds that the work may rightly take, see :func:`~lmev2.models.call_lock.locked`.
+
+        Raises:
+            StorageError: the value is not there, and a file could not be written before, or its lock's cannot be now.
         """
-        key = request_key(identity, request)
-        path = self.path_of(_CHAT, key)
-        with (
-            self.only_one(_CHAT, key),
-            nullcontext() if path.exists() else locked(path.with_name(f".{path.stem}.lock")),
-        ):
+        path = self.path_of(namespace, key)
+        with self.only_one(namespace, key), ExitStack() as stack:
+            if not path.exists():
+                try:
+                    stack.enter_context(locked(path.with_name(f".{path.stem}.lock"), work_s))
+                except OSError as error:
+                    self._failed = self._cannot_keep(error)
+                    raise self._failed from error
+                self._refuse_new(path)  # what could not be written while this one waited
             yield
+
+    def only_one_call(self, identity: Mapping[str, Any], request: ChatRequest) -> AbstractContextManager[None]:
+        """:meth:`only_one_across` for a chat request."""
+        return self.only_one_across(_CHAT, request_key(identity, request))
 
     def counts(self) -> str:
         """What this object has seen, for a log line."""
@@ -194,11 +206,15 @@ class CallCache:
         """Where the value of a key stands or would stand."""
         return self._locate(namespace, key)[0]
 
+    def _refuse_new(self, path: Path) -> None:
+        if self._failed is not None and not path.exists():
+            raise self._failed
+
     def _cannot_keep(self, error: OSError) -> StorageError:
         remedy = (
-            "see that the folder can be written to, or set `cache` to another folder"
-            if error.errno in _NO_ACCESS
-            else "make room on its disk, or set `cache` to another folder after copying this one"
+            "make room on its disk, or set `cache` to another folder after copying this one"
+            if error.errno in _NO_ROOM
+            else "see that the folder can be written to, or set `cache` to another folder"
         )
         return StorageError(
             error.errno,

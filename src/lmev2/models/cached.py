@@ -21,8 +21,8 @@ _EMBEDDING = "embedding"
 class CachedChat:
     """A chat backend whose finished replies are replayed, with the wall time that they first took.
 
-    Equal requests that arrive at once from several threads make one call; the others replay its reply. Errors, and
-    replies that the request's ``usable`` refuses, are not stored: each of them then tries for itself.
+    Equal requests that arrive at once from several threads or processes make one call; the others replay its reply.
+    Errors, and replies that the request's ``usable`` refuses, are not stored: each of them then tries for itself.
     """
 
     def __init__(self, backend: ChatBackend, cache: CallCache):
@@ -128,12 +128,13 @@ class CachedEmbedder:
         took."""
         key = self._key("query", text)
         started = time.perf_counter()
-        with self.cache.only_one(_EMBEDDING, key):
+        with self.cache.only_one_across(_EMBEDDING, key):
             stored = self._stored("query", text)
             if stored is not None:
                 vector, wall_s = stored
                 account(time.perf_counter() - started, wall_s)
                 return vector
+            account(time.perf_counter() - started, 0.0)  # a wait for whoever failed at the same
             with collect() as ledger:
                 vector = self.backend.embed_query(text)
             self._store("query", text, vector, ledger.honest_s)
