@@ -71,7 +71,8 @@ def test_a_further_judge_is_asked_and_compared_and_nothing_else(judged: Pipeline
 def test_an_even_number_of_repeats_and_a_taken_name_are_refused(judged: Pipeline) -> None:
     with configured(judged, {"models": {"judge": {"repeats": 2}}}):
         assert "repeats must be odd" in judged.run("-n", check=False).stdout
-    with configured(judged, {"judges": second(judged.folder, "judge")}):
+    # Not by writing judge.jsonl, which is the script of the run's own judge.
+    with configured(judged, {"judges": {"judge": second(judged.folder)["second"]}}):
         assert "which is the run's own judge" in judged.run("-n", check=False).stdout
 
 
