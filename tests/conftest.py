@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -32,3 +34,17 @@ def realruns() -> Path:
     if not path.is_dir():
         pytest.skip("needs ../shared/data/realruns, which lies beside a development checkout only")
     return path
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Tests of halves of surrogate pairs print some, which cannot be sent from one process to another."""
+    return _sendable((yield))
+
+
+def _sendable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_sendable(key): _sendable(item) for key, item in value.items()}
+    return [_sendable(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -333,7 +333,9 @@ class Plan:
             "read_pilot_answers": self.config.pilots.asked(),
         }
         of_models = {rule: {name: self.code(rule, reader=name) for name in names} for rule, names in asked.items()}
-        plain = {rule: self.code(rule) for rule in MODULES if rule != "query_memory" and rule not in asked}
+        # What only looks at endpoints makes no result.
+        apart = {"query_memory", "check_endpoints", *asked}
+        plain = {rule: self.code(rule) for rule in MODULES if rule not in apart}
         return {**plain, **of_models, "query_memory": of_queries}
 
     def agent_methods(self) -> list[str]:
