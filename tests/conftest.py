@@ -47,4 +47,6 @@ def _sendable(value: Any) -> Any:
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, dict):
         return {_sendable(key): _sendable(item) for key, item in value.items()}
-    return [_sendable(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, list):
+        return [_sendable(item) for item in value]
+    return tuple(map(_sendable, value)) if isinstance(value, tuple) else value
