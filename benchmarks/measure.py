@@ -34,7 +34,7 @@ class Cost:
         wall_s: seconds by the clock, from its start to its end.
         cpu_s: CPU seconds of it and its children, user and system.
         peak_mb: largest resident memory of it and its children together, in MB of 2**20 bytes. Looked at every 20 ms,
-            so that a shorter peak of several processes can be missed; that of a single one cannot.
+            so that a shorter peak of several processes can be missed; that of a single one only in its last 20 ms.
     """
 
     wall_s: float
@@ -62,7 +62,7 @@ def measure(command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str
         process = subprocess.Popen(command, cwd=cwd, env=env, stdout=subprocess.DEVNULL, stderr=errors)
         peak, usage, status = 0, None, 0
         while usage is None:
-            peak = max(peak, _memory(_family(process.pid)))
+            peak = max(peak, _memory(_family(process.pid)), _highest(process.pid))
             pid, status, found = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 usage = found
@@ -74,8 +74,7 @@ def measure(command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str
             errors.seek(0)
             text = errors.read().decode(errors="replace")[-4000:]
             raise Failed(f"{' '.join(command)} ended with {process.returncode}:\n{text}")
-    largest = max(peak, usage.ru_maxrss * 1024)
-    return Cost(round(wall, 2), round(usage.ru_utime + usage.ru_stime, 2), round(largest / _MB, 1))
+    return Cost(round(wall, 2), round(usage.ru_utime + usage.ru_stime, 2), round(peak / _MB, 1))
 
 
 def measure_call(function: Callable[[Path], None], work: Path) -> Cost:
@@ -114,6 +113,13 @@ def _memory(pids: Sequence[int]) -> int:
     texts = (_read(f"/proc/{pid}/smaps_rollup", _text, "") for pid in pids)
     lines = (line.split() for text in texts for line in text.splitlines() if line.startswith("Pss:"))
     return sum(int(kilobytes) * 1024 for _, kilobytes, *_ in lines)
+
+
+def _highest(pid: int) -> int:
+    """Largest resident memory so far of one process in bytes. The kernel's ``ru_maxrss`` counts that of the process
+    from which it was forked, too."""
+    lines = _read(f"/proc/{pid}/status", _text, "").splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def _read(path: str, read: Callable[[str], Result], ended: Result) -> Result:

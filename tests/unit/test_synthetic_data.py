@@ -111,7 +111,7 @@ def test_a_folder_that_holds_something_is_refused(root: Path) -> None:
 
 
 def test_costs_of_a_process_are_measured_with_its_children(tmp_path: Path) -> None:
-    work = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nb = b'x' * 80_000_000"
+    work = "import time; b = b'x' * 80_000_000\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}], check=True)"
     cost = measure([sys.executable, "-c", child])
     assert cost.cpu_s >= 0.3
