@@ -14,7 +14,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 SHARED_DATA = PROJECT.parent / "shared" / "data"
 
 # How long an example takes says more about what else the machine does than about the code; fuzz tests bound it themselves.
-settings.register_profile("undisturbed", deadline=None)
+# The suite tries the same examples every time; `make fuzz` tries others.
+settings.register_profile("undisturbed", deadline=None, derandomize=True, database=None)
 settings.load_profile("undisturbed")
 
 # Processes that tests start import the library as the tests do.
