@@ -99,8 +99,8 @@ format: dev-env  ## rewrite the code in the project's format
 # Where PYTEST_ARGS select tests, one of the two may have none, which pytest reports as 5.
 test: lint  ## lint and the whole test suite
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not live and not alone" \
-		$(PYTEST_ARGS) $(TESTS) || [ $$? = 5 ]
-	@$(BIN)/python -m pytest -m "alone and not live" $(PYTEST_ARGS) $(TESTS) || [ $$? = 5 ]
+		$(PYTEST_ARGS) $(TESTS) || [ $$? = 5 -a -n '$(PYTEST_ARGS)' ]
+	@$(BIN)/python -m pytest -m "alone and not live" $(PYTEST_ARGS) $(TESTS) || [ $$? = 5 -a -n '$(PYTEST_ARGS)' ]
 
 MINUTES ?= 60
 fuzz: dev-env  ## fuzz what reads outside input for MINUTES minutes (docs/reliability.md); findings -> .tools/fuzz
